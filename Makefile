@@ -1,0 +1,125 @@
+# deformd. `make demo` and `make check` install what is missing and do everything; see README.md.
+#
+#   make [config=release|debug|asan|tsan|coverage] [target]
+#
+# Everything that is built lies in build/<config>/. Sources are found by folder: kernels, core, api
+# and server are one library each, and link in that order of dependence.
+.SUFFIXES:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+config ?= release
+VERSION := $(shell sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md | head -n 1)
+BUILD := build/$(config)
+CC := gcc
+CLANG ?= clang
+
+DEBIAN_PACKAGES := gcc make pkg-config libc6-dev libmicrohttpd-dev libcjson-dev ocl-icd-opencl-dev \
+	opencl-headers pocl-opencl-icd libcurl4-openssl-dev check nettle-dev zlib1g-dev curl jq procps
+LIBRARIES := libmicrohttpd libcjson OpenCL nettle zlib
+TEST_LIBRARIES := check libcurl
+
+PKG_CFLAGS = $(shell pkg-config --cflags $(LIBRARIES))
+PKG_LIBS = $(shell pkg-config --libs $(LIBRARIES))
+TEST_CFLAGS = $(shell pkg-config --cflags $(TEST_LIBRARIES))
+TEST_LIBS = $(shell pkg-config --libs $(TEST_LIBRARIES))
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+STRICT_WARNINGS := -Wconversion
+ifeq ($(CI),true)
+WARNINGS += -Werror
+endif
+CFLAGS := -std=c11 -D_GNU_SOURCE -I. -I$(BUILD)/gen -g -fPIE -fno-math-errno -fno-trapping-math \
+	-ffp-contract=off -DCL_TARGET_OPENCL_VERSION=120 $(WARNINGS)
+LDFLAGS := -pie -pthread
+HARDENING := -fstack-protector-strong -D_FORTIFY_SOURCE=2
+ifeq ($(config),release)
+CFLAGS += -O2 $(HARDENING)
+LDFLAGS += -Wl,-z,relro,-z,now
+else ifeq ($(config),debug)
+CFLAGS += -O0
+else ifeq ($(config),asan)
+CFLAGS += -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=address,undefined
+else ifeq ($(config),tsan)
+CFLAGS += -O1 -fsanitize=thread
+LDFLAGS += -fsanitize=thread
+else ifeq ($(config),coverage)
+CFLAGS += -O0 --coverage
+LDFLAGS += --coverage
+else
+$(error config=$(config): one of release, debug, asan, tsan, coverage)
+endif
+
+LAYERS := kernels core api server
+sources_of = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
+objects_of = $(patsubst %.c,$(BUILD)/%.o,$(call sources_of,$(1)))
+LIBS := $(foreach layer,server api core kernels,$(BUILD)/lib$(layer).a)
+GENERATED := $(BUILD)/gen/skin_cl.o $(BUILD)/gen/openapi.o
+MAIN := $(BUILD)/server/main.o
+
+.PHONY: all demo check e2e fuzz bench format format-check lint install deps clean
+all: $(BUILD)/deformd $(BUILD)/make-model
+
+# --- what lies in build/ ---------------------------------------------------------------------
+define layer_rules
+$(BUILD)/lib$(1).a: $$(filter-out $(MAIN),$$(call objects_of,$(1)))
+	@rm -f $$@
+	ar rcs $$@ $$^
+endef
+$(foreach layer,$(LAYERS),$(eval $(call layer_rules,$(layer))))
+
+$(BUILD)/kernels/%.o $(BUILD)/core/%.o: CFLAGS += $(STRICT_WARNINGS)
+$(BUILD)/kernels/%.o: CFLAGS += -O3
+$(BUILD)/server/%.o: CFLAGS += -DDFM_VERSION='"$(VERSION)"' -DDFM_CONFIG='"$(config)"'
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c
+	$(CC) $(CFLAGS) -c $< -o $@
+
+# A text file as a C string; skin.cl takes its one include in, since OpenCL finds no headers.
+embed = { echo 'extern const char $(1)[]; const char $(1)[] ='; \
+	sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/'; echo ';'; } >$@
+$(BUILD)/gen/skin_cl.c: kernels/skin.cl kernels/skin_layout.h
+	@mkdir -p $(@D)
+	sed -e '/^#include "kernels\/skin_layout.h"/{r kernels/skin_layout.h' -e 'd}' kernels/skin.cl | $(call embed,dfm_skin_cl)
+$(BUILD)/gen/openapi.c: openapi.yaml
+	@mkdir -p $(@D)
+	cat openapi.yaml | $(call embed,dfm_openapi_yaml)
+
+$(BUILD)/deformd: $(MAIN) $(LIBS) $(GENERATED)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
+
+# The generator of test and sample models (tests/data/README.md).
+$(BUILD)/make-model: $(BUILD)/tests/data/make_model.o $(BUILD)/tests/data/models.o $(BUILD)/libcore.a $(BUILD)/libkernels.a $(BUILD)/gen/skin_cl.o
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
+
+# --- tests -----------------------------------------------------------------------------------
+# tests/<layer>/test_*.c is a program each; tests/*/support*.c, tests/data/models.c and
+# tests/reference/*.c are linked into all of them.
+TEST_SOURCES := $(sort $(wildcard tests/kernels/test_*.c tests/core/test_*.c tests/api/test_*.c tests/server/test_*.c))
+TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(sort tests/data/models.c $(wildcard tests/support*.c tests/reference/*.c)))
+TESTS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
+E2E_SOURCES := $(sort $(wildcard tests/e2e/test_*.c))
+E2E_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/e2e/support*.c)))
+E2E_TESTS := $(patsubst %.c,$(BUILD)/%,$(E2E_SOURCES))
+
+$(BUILD)/tests/%.o: CFLAGS += $(TEST_CFLAGS)
+$(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+$(E2E_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+.SECONDARY:
+
+# `make build/release/tests/core/test_rig.ok` builds and runs one test.
+%.ok: % FORCE
+	./$<
+.PHONY: FORCE
+FORCE:
+
+clean:
+	rm -rf build
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,137 @@
+/* The wire contract without sockets: a request in, a response out.
+ *
+ * server/ (or a test, or a fuzzer) calls dfm_api_admit when a request's head is known and, once the
+ * body is there, dfm_api_handle on a thread of the lane that admit named. Nothing here knows
+ * libmicrohttpd, threads or files. The contract is openapi.yaml; the route table is api/routes.c.
+ * Thread safety: one dfm_api serves any number of threads; a request, its admission and its
+ * response belong to one request. */
+#ifndef DFM_API_API_H
+#define DFM_API_API_H
+
+#include "core/cache.h"
+
+enum { DFM_API_MAX_HEADERS = 16, DFM_API_REQUEST_ID_BYTES = 64 };
+
+typedef enum dfm_method {
+    DFM_METHOD_GET,
+    DFM_METHOD_HEAD, /* handled as GET; server/ sends no body */
+    DFM_METHOD_POST,
+    DFM_METHOD_PATCH,
+    DFM_METHOD_DELETE,
+    DFM_METHOD_OTHER /* 405 everywhere */
+} dfm_method;
+
+/* Where a request runs. */
+typedef enum dfm_lane {
+    DFM_LANE_INLINE,  /* on the HTTP thread: microseconds, waits for nothing */
+    DFM_LANE_COMPUTE, /* the worker pool: deforms, large lists and buffers; needs a worker index */
+    DFM_LANE_LOAD     /* the load threads: uploads and changes of settings, so that no deform waits */
+} dfm_lane;
+
+/* Pooled memory for large bodies, counted against --max-inflight-bytes. */
+typedef struct dfm_buffer {
+    uint8_t *data; /* 64-byte aligned, `capacity` bytes, contents undefined */
+    size_t size;   /* bytes used */
+    size_t capacity;
+} dfm_buffer;
+
+typedef struct dfm_buffers {
+    dfm_buffer *(*acquire)(void *context, size_t capacity); /* NULL: over the budget or no memory */
+    void (*release)(void *context, dfm_buffer *buffer);
+    void *context;
+} dfm_buffers;
+
+typedef struct dfm_api_config {
+    const char *version;      /* "0.1.0" */
+    const char *build;        /* "release, gcc 12.2.0" */
+    dfm_settings defaults;    /* settings of an upload that names none */
+    bool strict_mode;         /* gpu without a kernel is 503, not the CPU skinner */
+    size_t max_upload_bytes;  /* POST /models */
+    size_t max_json_bytes;    /* JSON bodies */
+    size_t max_pose_bytes;    /* binary poses and VPD */
+    size_t max_result_bytes;  /* one response; 0 = none */
+    uint64_t request_timeout_ms; /* cap and default of Request-Timeout-Ms; 0 = none */
+    uint32_t worker_count;
+    dfm_cache *cache;               /* borrowed */
+    const dfm_skinners *skinners;   /* borrowed */
+    dfm_buffers buffers;
+    bool (*ready)(void *context); /* /readyz: false while draining or loading */
+    void *ready_context;
+} dfm_api_config;
+
+typedef struct dfm_api dfm_api;
+
+/* Request headers that mean something here; NULL where absent. Borrowed until the response is sent. */
+typedef struct dfm_api_headers {
+    const char *accept, *content_type, *content_encoding;
+    const char *if_match, *if_none_match;
+    const char *request_timeout_ms;
+    const char *request_id; /* the client's X-Request-Id */
+} dfm_api_headers;
+
+typedef struct dfm_api_request {
+    dfm_method method;
+    const char *path;  /* percent-encoded as sent, without the query; "/v1" in front is accepted */
+    const char *query; /* percent-encoded as sent, without '?'; NULL or "" = none */
+    dfm_api_headers headers;
+    char request_id[DFM_API_REQUEST_ID_BYTES + 1]; /* set by admit: the client's where sane, or a new one */
+    const uint8_t *body; /* after multipart was taken apart; NULL and 0 = none */
+    size_t body_bytes;
+    uint32_t worker;        /* of the compute lane */
+    uint64_t started_ns;    /* CLOCK_MONOTONIC: the head was read */
+    uint64_t received_ns;   /* the body was complete */
+    uint64_t deadline_ns;   /* set by admit from Request-Timeout-Ms; 0 = none */
+    const struct dfm_route *route; /* set by admit */
+} dfm_api_request;
+
+typedef struct dfm_api_header {
+    const char *name; /* static */
+    char value[160];
+} dfm_api_header;
+
+typedef struct dfm_api_response {
+    int status;
+    uint32_t header_count;
+    dfm_api_header headers[DFM_API_MAX_HEADERS]; /* Content-Type is one of them; Content-Length is not */
+    const void *body; /* `body_bytes` bytes, valid until free_body is called */
+    size_t body_bytes;
+    void (*free_body)(void *context); /* NULL: static */
+    void *free_context;
+} dfm_api_response;
+
+typedef struct dfm_admission {
+    bool answered; /* the response is complete already (404, 405, 413, 415, ...): send it, drop the body */
+    dfm_lane lane;
+    bool takes_body;
+    bool takes_multipart;  /* multipart/form-data: hand the field "file" over as the body */
+    size_t max_body_bytes; /* over it: dfm_api_body_too_large */
+} dfm_admission;
+
+/* Copies the configuration. NULL: out of memory. */
+dfm_api *dfm_api_create(const dfm_api_config *config);
+void dfm_api_free(dfm_api *api);
+
+/* Looks at method, path, query and headers. `content_length` is -1 where the request does not say.
+ * Sets request_id, deadline_ns and route. Cheap and without waiting; called on the HTTP thread. */
+dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_t content_length,
+                            dfm_api_response *response);
+
+/* Answers an admitted request. Blocks for as long as the work takes. */
+void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_response *response);
+
+/* Answers that server/ gives itself, in the same form (problem+json, X-Request-Id). */
+void dfm_api_body_too_large(const dfm_api_request *request, uint64_t limit, uint64_t received,
+                            dfm_api_response *response);
+void dfm_api_busy(const dfm_api_request *request, const char *why, dfm_api_response *response); /* 503 */
+void dfm_api_bad_request(const dfm_api_request *request, const char *detail,
+                         dfm_api_response *response); /* 400 */
+void dfm_api_deadline_passed(const dfm_api_request *request, dfm_api_response *response); /* 504 */
+
+/* Frees the body; the response is empty afterwards. */
+void dfm_api_response_free(dfm_api_response *response);
+
+/* The routes, for the test that compares them with openapi.yaml: "GET /models/{id}" and so on.
+ * NULL past the last. */
+const char *dfm_api_route_name(size_t index);
+
+#endif

@@ -1,0 +1,57 @@
+#include "core/arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64, SMALL_CHUNK_BYTES = 16 * 1024 };
+
+struct dfm_arena_chunk {
+    dfm_arena_chunk *next;
+    size_t used, size; /* payload bytes, after the header's ALIGNMENT bytes */
+};
+
+static dfm_arena_chunk *add_chunk(dfm_arena *arena, size_t size) {
+    dfm_arena_chunk *chunk = aligned_alloc(ALIGNMENT, ALIGNMENT + size);
+    if (!chunk)
+        return NULL;
+    memset((char *)chunk + ALIGNMENT, 0, size);
+    *chunk = (dfm_arena_chunk){.size = size};
+    arena->bytes += ALIGNMENT + size;
+    return chunk;
+}
+
+void *dfm_arena_alloc(dfm_arena *arena, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2)
+        return NULL;
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    dfm_arena_chunk *head = arena->chunks;
+    if (!head || head->size - head->used < bytes) {
+        /* A large block gets a chunk of its own behind the head, which still has room for small
+         * ones: an arena of many texts and few arrays wastes little. */
+        size_t chunk_bytes = bytes > SMALL_CHUNK_BYTES / 4 ? bytes : SMALL_CHUNK_BYTES;
+        dfm_arena_chunk *chunk = add_chunk(arena, chunk_bytes);
+        if (!chunk)
+            return NULL;
+        if (head && chunk_bytes == bytes) {
+            chunk->next = head->next;
+            head->next = chunk;
+        } else {
+            chunk->next = head;
+            arena->chunks = chunk;
+        }
+        head = chunk;
+    }
+    void *result = (char *)head + ALIGNMENT + head->used;
+    head->used += bytes;
+    return result;
+}
+
+void dfm_arena_free(dfm_arena *arena) {
+    for (dfm_arena_chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    *arena = (dfm_arena){0};
+}

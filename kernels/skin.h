@@ -1,0 +1,48 @@
+/* The CPU skinning kernels: plain arrays in, plain arrays out; no allocation, no errno, no file.
+ *
+ * dfm_skin_scalar is always built and defines the right result; every other variant shares its
+ * signature and is compared with it and with a double-precision reference. Thread safety: kernels
+ * are re-entrant; two calls may run at once as long as their block ranges do not overlap.
+ * Formulas: SEMANTICS 2 (README, "How it deforms"); linear blend, SDEF after the published
+ * community formula, QDEF after Kavan et al., "Skinning with Dual Quaternions" (2007). */
+#ifndef DFM_KERNELS_SKIN_H
+#define DFM_KERNELS_SKIN_H
+
+#include "kernels/skin_layout.h"
+
+typedef enum dfm_component { DFM_COMPONENT_F32, DFM_COMPONENT_F16 } dfm_component;
+
+/* One three-component output, one element a vertex in file order. */
+typedef struct dfm_skin_output {
+    void *data;          /* vertex v at data + v * stride_bytes; NULL = not wanted */
+    size_t stride_bytes; /* >= 12 (f32) or 6 (f16); any alignment */
+} dfm_skin_output;
+
+typedef struct dfm_skin_args {
+    const dfm_skin_block *blocks; /* blocks[block_first .. block_first + block_count) are done */
+    const float *data;            /* rows of DFM_LANES floats, 64-byte aligned */
+    const dfm_u32 *vertex;        /* block_total x DFM_LANES: file index of each lane */
+    size_t block_first, block_count;
+    const float *palette;   /* bone_count x 12: M, 3x4 row-major, bind to posed model space */
+    const float *rotations; /* bone_count x 4: x y z w, unit length */
+    const float *duals;     /* bone_count x 4: dual part of (rotation, M's rigid motion); read by QDEF only */
+    /* Morphed positions: block_total x 3 x DFM_LANES floats are added to rows 0..2 of the blocks
+     * whose stamp equals `generation`. NULL: no morph is active. */
+    const float *deltas;
+    const dfm_u32 *delta_stamps; /* block_total */
+    dfm_u32 generation;
+    dfm_component component;
+    dfm_skin_output position, normal;
+} dfm_skin_args;
+
+typedef void dfm_skin_kernel(const dfm_skin_args *args);
+
+dfm_skin_kernel dfm_skin_scalar;
+
+/* The f16 of a float: round to nearest even, clamp to the largest finite, NaN becomes 0. */
+uint16_t dfm_half_from_float(float value);
+
+/* Converts count floats; dst and src may not overlap. */
+void dfm_half_from_floats(uint16_t *dst, const float *src, size_t count);
+
+#endif
