@@ -19,10 +19,12 @@ DEBIAN_PACKAGES := gcc make pkg-config libc6-dev libmicrohttpd-dev libcjson-dev 
 LIBRARIES := libmicrohttpd libcjson OpenCL nettle zlib
 TEST_LIBRARIES := check libcurl
 
-PKG_CFLAGS = $(shell pkg-config --cflags $(LIBRARIES))
-PKG_LIBS = $(shell pkg-config --libs $(LIBRARIES))
-TEST_CFLAGS = $(shell pkg-config --cflags $(TEST_LIBRARIES))
-TEST_LIBS = $(shell pkg-config --libs $(TEST_LIBRARIES))
+# Asked once, when first used: the packages may come only with `make deps`.
+pkg_config = $(eval $(1) := $$(shell pkg-config $(2)))$($(1))
+PKG_CFLAGS = $(call pkg_config,PKG_CFLAGS,--cflags $(LIBRARIES))
+PKG_LIBS = $(call pkg_config,PKG_LIBS,--libs $(LIBRARIES))
+TEST_CFLAGS = $(call pkg_config,TEST_CFLAGS,--cflags $(TEST_LIBRARIES))
+TEST_LIBS = $(call pkg_config,TEST_LIBS,--libs $(TEST_LIBRARIES))
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 STRICT_WARNINGS := -Wconversion
@@ -58,7 +60,7 @@ LIBS := $(foreach layer,server api core kernels,$(BUILD)/lib$(layer).a)
 GENERATED := $(BUILD)/gen/skin_cl.o $(BUILD)/gen/openapi.o
 MAIN := $(BUILD)/server/main.o
 
-.PHONY: all demo check e2e fuzz bench format format-check lint install deps clean
+.PHONY: all demo check fuzz bench format format-check lint install deps clean
 all: $(BUILD)/deformd $(BUILD)/make-model
 
 # --- what lies in build/ ---------------------------------------------------------------------
@@ -112,6 +114,24 @@ $(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(LIBS) $(GENERAT
 $(E2E_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .SECONDARY:
+
+# What `make check` runs; `make demo` and `make check` first install what is missing.
+.PHONY: unit e2e check-all
+unit: $(TESTS) all
+	tests/run.sh $(TESTS)
+e2e: $(E2E_TESTS) all
+	DEFORMD=$(BUILD)/deformd tests/run.sh $(E2E_TESTS)
+check-all: $(TESTS) $(E2E_TESTS) all
+	tests/layers.sh
+	DEFORMD=$(BUILD)/deformd tests/run.sh $(TESTS) $(E2E_TESTS)
+check: deps
+	@$(MAKE) --no-print-directory check-all
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@tests/demo/demo.sh $(BUILD)
+
+deps:
+	@tests/deps.sh $(DEBIAN_PACKAGES)
 
 # `make build/release/tests/core/test_rig.ok` builds and runs one test.
 %.ok: % FORCE
