@@ -49,8 +49,12 @@ LDFLAGS += -fsanitize=thread
 else ifeq ($(config),coverage)
 CFLAGS += -O0 --coverage
 LDFLAGS += --coverage
+else ifeq ($(config),fuzz)
+CC := $(CLANG)
+CFLAGS += -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+LDFLAGS += -fsanitize=address,undefined
 else
-$(error config=$(config): one of release, debug, asan, tsan, coverage)
+$(error config=$(config): one of release, debug, asan, tsan, coverage, fuzz)
 endif
 
 LAYERS := kernels core api server
@@ -102,7 +106,7 @@ $(BUILD)/make-model: $(BUILD)/tests/data/make_model.o $(BUILD)/tests/data/models
 # tests/<layer>/test_*.c is a program each; tests/*/support*.c, tests/data/models.c and
 # tests/reference/*.c are linked into all of them.
 TEST_SOURCES := $(sort $(wildcard tests/kernels/test_*.c tests/core/test_*.c tests/api/test_*.c tests/server/test_*.c))
-TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(sort tests/data/models.c $(wildcard tests/support*.c tests/reference/*.c)))
+TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(sort $(filter-out tests/data/make_model.c,$(wildcard tests/data/*.c)) $(wildcard tests/support*.c tests/reference/*.c)))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
 E2E_SOURCES := $(sort $(wildcard tests/e2e/test_*.c))
 E2E_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/e2e/support*.c)))
@@ -115,15 +119,43 @@ $(E2E_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(E2E_SUPPORT) $(TEST_SUPPORT
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .SECONDARY:
 
+# --- fuzzers ---------------------------------------------------------------------------------
+# tests/fuzz/fuzz_<what>.c is a libFuzzer target; tests/fuzz/cases/<what>/ holds its saved cases,
+# which `make check` replays through the same code without libFuzzer (replay.c).
+FUZZ_SECONDS ?= 20
+FUZZ_PACKAGES := clang libclang-rt-14-dev
+FUZZ_SOURCES := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ_SOURCES))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ_SOURCES))
+REPLAYS := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/fuzz/replay_%,$(FUZZ_SOURCES))
+
+$(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
+	$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+$(REPLAYS): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+
+.PHONY: fuzz fuzz-run
+fuzz:
+	@tests/deps.sh $(DEBIAN_PACKAGES) $(FUZZ_PACKAGES)
+	@$(MAKE) --no-print-directory config=fuzz fuzz-run
+fuzz-run: $(FUZZERS)
+	for name in $(FUZZ_NAMES); do \
+		mkdir -p $(BUILD)/corpus/$$name tests/fuzz/cases/$$name; \
+		echo "fuzz $$name, $(FUZZ_SECONDS) s"; \
+		$(BUILD)/tests/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
+			-verbosity=0 -print_final_stats=1 -artifact_prefix=tests/fuzz/cases/$$name/ \
+			$(BUILD)/corpus/$$name tests/fuzz/cases/$$name || exit 1; \
+	done
+
 # What `make check` runs; `make demo` and `make check` first install what is missing.
 .PHONY: unit e2e check-all
 unit: $(TESTS) all
 	tests/run.sh $(TESTS)
 e2e: $(E2E_TESTS) all
 	DEFORMD=$(BUILD)/deformd tests/run.sh $(E2E_TESTS)
-check-all: $(TESTS) $(E2E_TESTS) all
+check-all: $(TESTS) $(E2E_TESTS) $(REPLAYS) all
 	tests/layers.sh
-	DEFORMD=$(BUILD)/deformd tests/run.sh $(TESTS) $(E2E_TESTS)
+	DEFORMD=$(BUILD)/deformd tests/run.sh $(TESTS) $(REPLAYS) $(E2E_TESTS)
 check: deps
 	@$(MAKE) --no-print-directory check-all
 demo: deps
@@ -138,6 +170,24 @@ deps:
 	./$<
 .PHONY: FORCE
 FORCE:
+
+# --- looking after the source ----------------------------------------------------------------
+C_FILES = $(sort $(shell git ls-files '*.c' '*.h' 2>/dev/null || find . -path ./build -prune -o -name '*.[ch]' -print))
+LINT_PACKAGES := clang clang-format cppcheck
+format:
+	clang-format -i $(C_FILES)
+format-check:
+	@tests/deps.sh $(LINT_PACKAGES)
+	clang-format --dry-run -Werror $(C_FILES)
+lint:
+	@tests/deps.sh $(DEBIAN_PACKAGES) $(LINT_PACKAGES)
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+		--suppress=missingIncludeSystem -I. kernels core api server
+	$(CLANG) -fsyntax-only -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -Wall -Werror -I. kernels/skin.cl
+
+PREFIX ?= /usr/local
+install: $(BUILD)/deformd
+	install -D -m 0755 $(BUILD)/deformd $(DESTDIR)$(PREFIX)/bin/deformd
 
 clean:
 	rm -rf build
