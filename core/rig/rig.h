@@ -15,11 +15,28 @@
 struct dfm_pmx;
 struct dfm_morph_graph;
 
+/* Numbers of a larger magnitude do not come out of a solve: single precision would not hold what
+ * skinning makes of them. */
+#define DFM_RIG_MAX_NUMBER 1e18
+
 typedef struct dfm_rig_bone {
     double rest[3];        /* rest position, model space */
     double rest_offset[3]; /* rest - parent's rest: the bind-pose translation */
     int32_t parent;        /* -1 = none; valid, and never part of a cycle */
 } dfm_rig_bone;
+
+/* One bone that a bone morph moves; cleaned at load. */
+typedef struct dfm_rig_morph_offset {
+    uint32_t bone; /* valid */
+    double translation[3];
+    double rotation[4]; /* unit length, w >= 0 */
+} dfm_rig_morph_offset;
+
+typedef struct dfm_rig_morph {
+    uint32_t morph; /* index in the model */
+    uint32_t count;
+    dfm_rig_morph_offset *offsets; /* count */
+} dfm_rig_morph;
 
 typedef struct dfm_rig {
     uint32_t bone_count;
@@ -27,15 +44,26 @@ typedef struct dfm_rig {
     dfm_rig_bone *bones;
     uint32_t *order;        /* bone_count indices: (after physics, layer, index), stable */
     uint32_t *parent_first; /* bone_count indices: every parent before its children */
+    uint32_t morph_count;   /* bone morphs, in morph index order */
+    dfm_rig_morph *morphs;
 } dfm_rig;
 
-/* Scratch and result of one solve. Owned by the caller (core/workspace); sized bone_count. */
+struct dfm_rig_local; /* a bone's own values during a solve: core/rig/solve.h */
+
+/* Scratch and result of one solve. The memory is the caller's (core/workspace). */
 typedef struct dfm_rig_state {
-    double (*global)[12]; /* result: G, 3x4 row-major, model space */
-    double (*rotation)[4]; /* result: the rotation of G as a unit quaternion */
+    double (*global)[12];        /* result: bone_count G, 3x4 row-major, model space */
+    double (*rotation)[4];       /* result: bone_count rotations of G as unit quaternions */
+    struct dfm_rig_local *local; /* scratch: bone_count */
 } dfm_rig_state;
 
-/* Failures: DFM_ERROR_NO_MEMORY. Warnings: `parent-invalid`, `parent-cycle`. */
+/* Bytes that a state of this rig takes, and the state laid into `memory`: that many bytes, aligned
+ * to 64, contents undefined. A larger block serves as well. */
+size_t dfm_rig_state_bytes(const dfm_rig *rig);
+void dfm_rig_state_place(dfm_rig_state *state, const dfm_rig *rig, void *memory);
+
+/* Failures: DFM_ERROR_NO_MEMORY. Warnings: `parent-invalid`, `parent-cycle`, and for bone morphs
+ * `morph-offset-invalid`. */
 dfm_status dfm_rig_build(dfm_rig *rig, const struct dfm_pmx *pmx, dfm_arena *arena,
                          dfm_warnings *warnings, dfm_error *error);
 
@@ -47,8 +75,10 @@ bool dfm_rig_solve(const dfm_rig *rig, const struct dfm_pmx *pmx, const dfm_pose
                    const double *morph_weights, dfm_rig_state *state);
 
 /* Skinning matrices and rotations in the form skinners take (core/skinner.h), from a solved state:
- * palette M = G * inverse(B) (bone_count x 12), rotations (bone_count x 4), and, unless NULL, duals:
- * the dual parts of the unit dual quaternions of the bones' rigid motions (bone_count x 4). */
+ * palette M = G * inverse(B) (bone_count x 12), rotations (bone_count x 4), and, unless NULL,
+ * duals: the dual parts of the unit dual quaternions (bone_count x 4) of the bones' rigid motions:
+ * the rotation about the rest position, then the move of that point (g - R rest), so that a scaled
+ * matrix keeps its pivot. */
 void dfm_rig_palette(const dfm_rig *rig, const dfm_rig_state *state, float *palette,
                      float *rotations, float *duals);
 
