@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64, SMALL_CHUNK_BYTES = 16 * 1024 };
+enum { ALIGNMENT = 64, SMALL_CHUNK_BYTES = 16 * 1024, TEXT_BLOCK_BYTES = 2048 };
 
 struct dfm_arena_chunk {
     dfm_arena_chunk *next;
@@ -45,6 +45,22 @@ void *dfm_arena_alloc(dfm_arena *arena, size_t count, size_t size) {
     }
     void *result = (char *)head + ALIGNMENT + head->used;
     head->used += bytes;
+    return result;
+}
+
+char *dfm_arena_alloc_text(dfm_arena *arena, size_t bytes) {
+    if (bytes > TEXT_BLOCK_BYTES / 4)
+        return dfm_arena_alloc(arena, bytes, 1);
+    if (bytes > arena->text_room) {
+        char *block = dfm_arena_alloc(arena, TEXT_BLOCK_BYTES, 1);
+        if (!block)
+            return NULL;
+        arena->text = block;
+        arena->text_room = TEXT_BLOCK_BYTES;
+    }
+    char *result = arena->text;
+    arena->text += bytes;
+    arena->text_room -= bytes;
     return result;
 }
 

@@ -11,12 +11,18 @@ typedef struct dfm_arena_chunk dfm_arena_chunk;
 
 typedef struct dfm_arena {
     dfm_arena_chunk *chunks;
-    size_t bytes; /* bytes taken from the system, headers included */
+    size_t bytes;     /* bytes taken from the system, headers included */
+    char *text;       /* where the next short text goes ... */
+    size_t text_room; /* ... and how many bytes are left there */
 } dfm_arena;
 
 /* count x size zeroed bytes, or NULL: the product overflows or the allocator said no. A count or
  * size of 0 gives a valid pointer that must not be dereferenced. */
 void *dfm_arena_alloc(dfm_arena *arena, size_t count, size_t size);
+
+/* Zeroed bytes without alignment, for texts: short ones share blocks, so that a file of many short
+ * names does not grow in memory by an alignment each. NULL: the allocator said no. */
+char *dfm_arena_alloc_text(dfm_arena *arena, size_t bytes);
 
 /* Frees all chunks; the arena is empty and may be used again. */
 void dfm_arena_free(dfm_arena *arena);
