@@ -13,17 +13,25 @@
 
 struct dfm_pmx;
 
+enum { DFM_MORPH_NONE = -1 };
+
 typedef struct dfm_morph_edge {
-    uint32_t morph; /* valid */
+    int32_t morph; /* valid, or DFM_MORPH_NONE: invalid or cut; a flip's slots keep their places */
     double weight;
 } dfm_morph_edge;
 
+/* A group or flip morph. */
+typedef struct dfm_morph_parent {
+    uint32_t morph; /* index in the model */
+    bool flip;
+    uint32_t count;
+    dfm_morph_edge *edges; /* count */
+} dfm_morph_parent;
+
 typedef struct dfm_morph_graph {
     uint32_t morph_count;
-    uint32_t parent_count; /* group and flip morphs, in an order where parents come first */
-    uint32_t *parents;     /* parent_count morph indices */
-    uint32_t *edge_first;  /* parent_count + 1 */
-    dfm_morph_edge *edges;
+    uint32_t parent_count;
+    dfm_morph_parent *parents; /* whoever hands on to another stands before it */
 } dfm_morph_graph;
 
 /* Builds the graph; warns about invalid references (`morph-offset-invalid`) and cycles.
@@ -33,7 +41,8 @@ dfm_status dfm_morph_graph_build(dfm_morph_graph *graph, const struct dfm_pmx *p
 
 /* Turns weights as posed into weights as they act, in place (`weights`: morph_count values): group
  * morphs add weight x factor to their children, flip morphs add the factor of the one child that
- * they choose; a group's or flip's own weight is 0 afterwards. */
+ * they choose; a group's or flip's own weight is 0 afterwards. Weights are not clamped, but stay
+ * within 1e30. */
 void dfm_morph_expand(const dfm_morph_graph *graph, const struct dfm_pmx *pmx, double *weights);
 
 /* The child that a flip morph of `child_count` children shows at `weight`, or -1 for none:
