@@ -27,10 +27,12 @@ typedef struct dfm_stream {
 /* Numbers of a larger magnitude count as not finite: their products leave single precision. */
 #define DFM_STREAM_MAX_NUMBER 1e18f
 
-/* Fails at byte `offset` with a printf message. */
+/* Fails at byte `offset` with a printf message, unless the stream has failed before. */
 #define dfm_stream_fail(stream, code, offset, ...)                                                 \
-    ((stream)->status = dfm_fail((stream)->error, (code), (stream)->section, (stream)->item,       \
-                                 (int64_t)(offset), __VA_ARGS__))
+    ((stream)->status = (stream)->status != DFM_OK                                                 \
+                            ? (stream)->status                                                     \
+                            : dfm_fail((stream)->error, (code), (stream)->section, (stream)->item, \
+                                       (int64_t)(offset), __VA_ARGS__))
 
 static inline size_t dfm_stream_remaining(const dfm_stream *stream) {
     return stream->size - stream->at;
