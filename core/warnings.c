@@ -4,6 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A message that was too long may end inside a character of a name: it must stay UTF-8. */
+static void drop_cut_character(char *message) {
+    size_t end = strlen(message);
+    while (end > 0 && ((unsigned char)message[end - 1] & 0xc0) == 0x80)
+        end--;
+    if (end > 0 && (unsigned char)message[end - 1] >= 0xc0)
+        end--;
+    message[end] = 0;
+}
+
 void dfm_warn(dfm_warnings *warnings, const char *code, int64_t first, const char *format, ...) {
     for (uint32_t i = 0; i < warnings->count; i++) {
         if (strcmp(warnings->items[i].code, code) == 0) {
@@ -19,6 +29,8 @@ void dfm_warn(dfm_warnings *warnings, const char *code, int64_t first, const cha
     *warning = (dfm_warning){.code = code, .count = 1, .first = first};
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(warning->message, sizeof warning->message, format, arguments);
+    int length = vsnprintf(warning->message, sizeof warning->message, format, arguments);
     va_end(arguments);
+    if (length >= (int)sizeof warning->message)
+        drop_cut_character(warning->message);
 }
