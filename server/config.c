@@ -1,0 +1,420 @@
+#include "server/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cache.h"
+
+typedef enum option_type {
+    OPTION_TEXT,   /* const char * */
+    OPTION_COUNT,  /* a whole number */
+    OPTION_BYTES,  /* a whole number, with KiB, MiB or GiB (also K, M, G) behind it */
+    OPTION_MS,     /* milliseconds */
+    OPTION_CHOICE, /* one of `words`; the value is its index */
+    OPTION_SWITCH  /* --name alone is true; in the environment and after '=' true or false */
+} option_type;
+
+typedef struct option {
+    const char *name; /* without the dashes */
+    option_type type;
+    size_t offset; /* of the field in dfm_config */
+    const char *initial;
+    uint64_t min, max;
+    bool zero_allowed;    /* 0 lies outside min..max and means what `help` says */
+    const char *words[5]; /* OPTION_CHOICE, NULL past the last */
+    const char *value;    /* how --help shows the value */
+    const char *help;
+} option;
+
+#define FIELD(name) offsetof(dfm_config, name)
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+#define DAY_MS ((uint64_t)24 * 60 * 60 * 1000)
+
+static const option options[] = {
+    {.name = "listen",
+     .type = OPTION_TEXT,
+     .offset = FIELD(listen),
+     .initial = "127.0.0.1:8080",
+     .value = "HOST:PORT",
+     .help = "where to listen: HOST:PORT, [IPV6]:PORT (port 0 takes a free one) or unix:/path"},
+    {.name = "workers",
+     .type = OPTION_COUNT,
+     .offset = FIELD(workers),
+     .initial = "0",
+     .min = 1,
+     .max = 1024,
+     .zero_allowed = true,
+     .value = "N",
+     .help = "threads that deform; 0 = the CPUs that affinity and the cgroup's quota allow"},
+    {.name = "queue",
+     .type = OPTION_COUNT,
+     .offset = FIELD(queue),
+     .initial = "256",
+     .min = 1,
+     .max = 65536,
+     .value = "N",
+     .help = "requests that may wait for a worker; one more is answered 503"},
+    {.name = "cache-bytes",
+     .type = OPTION_BYTES,
+     .offset = FIELD(cache_bytes),
+     .initial = "1GiB",
+     .min = MIB,
+     .max = 1024 * GIB,
+     .value = "SIZE",
+     .help = "memory for models; the least recently used ones leave first"},
+    {.name = "max-upload-bytes",
+     .type = OPTION_BYTES,
+     .offset = FIELD(max_upload_bytes),
+     .initial = "256MiB",
+     .min = KIB,
+     .max = 4 * GIB,
+     .value = "SIZE",
+     .help = "largest model file"},
+    {.name = "max-json-bytes",
+     .type = OPTION_BYTES,
+     .offset = FIELD(max_json_bytes),
+     .initial = "1MiB",
+     .min = KIB,
+     .max = 64 * MIB,
+     .value = "SIZE",
+     .help = "largest JSON body (JSON takes up to 30 times its size while it is read)"},
+    {.name = "max-pose-bytes",
+     .type = OPTION_BYTES,
+     .offset = FIELD(max_pose_bytes),
+     .initial = "64MiB",
+     .min = KIB,
+     .max = 4 * GIB,
+     .value = "SIZE",
+     .help = "largest binary pose or VPD body"},
+    {.name = "max-inflight-bytes",
+     .type = OPTION_BYTES,
+     .offset = FIELD(max_inflight_bytes),
+     .initial = "512MiB",
+     .min = MIB,
+     .max = 1024 * GIB,
+     .value = "SIZE",
+     .help = "memory for all bodies and results at one time; a request over it is answered 503"},
+    {.name = "max-result-bytes",
+     .type = OPTION_BYTES,
+     .offset = FIELD(max_result_bytes),
+     .initial = "0",
+     .min = KIB,
+     .max = 1024 * GIB,
+     .zero_allowed = true,
+     .value = "SIZE",
+     .help = "largest result; 0 = what --max-inflight-bytes allows"},
+    {.name = "default-mode",
+     .type = OPTION_CHOICE,
+     .offset = FIELD(default_mode),
+     .initial = "gpu",
+     .words = {"gpu", "cpu"},
+     .value = "MODE",
+     .help = "mode of models uploaded without one"},
+    {.name = "opencl-platform",
+     .type = OPTION_COUNT,
+     .offset = FIELD(opencl_platform),
+     .initial = "0",
+     .max = 63,
+     .value = "N",
+     .help = "OpenCL platform, as clinfo lists them"},
+    {.name = "opencl-device",
+     .type = OPTION_COUNT,
+     .offset = FIELD(opencl_device),
+     .initial = "0",
+     .max = 63,
+     .value = "N",
+     .help = "device of that platform"},
+    {.name = "strict-mode",
+     .type = OPTION_SWITCH,
+     .offset = FIELD(strict_mode),
+     .initial = "false",
+     .value = "",
+     .help = "refuse models set to gpu with 503 where OpenCL is missing, in place of running them "
+             "on the CPU"},
+    {.name = "request-timeout-ms",
+     .type = OPTION_MS,
+     .offset = FIELD(request_timeout_ms),
+     .initial = "30000",
+     .min = 1,
+     .max = DAY_MS,
+     .zero_allowed = true,
+     .value = "MS",
+     .help = "longest wait for the first byte of an answer, and the cap of Request-Timeout-Ms; "
+             "0 = none"},
+    {.name = "drain-timeout-ms",
+     .type = OPTION_MS,
+     .offset = FIELD(drain_timeout_ms),
+     .initial = "30000",
+     .max = DAY_MS,
+     .value = "MS",
+     .help = "how long running requests may take to end after SIGTERM"},
+    {.name = "log-level",
+     .type = OPTION_CHOICE,
+     .offset = FIELD(log_level),
+     .initial = "info",
+     .words = {"error", "warn", "info", "debug"},
+     .value = "LEVEL",
+     .help = "info and debug write a line for every request"},
+    {.name = "log-format",
+     .type = OPTION_CHOICE,
+     .offset = FIELD(log_format),
+     .initial = "text",
+     .words = {"text", "json"},
+     .value = "FORMAT",
+     .help = "form of the lines on stderr"},
+};
+
+enum { OPTION_COUNT_TOTAL = sizeof options / sizeof options[0] };
+
+/* Where a setting came from, for messages: "--queue" or "DEFORMD_QUEUE". */
+typedef struct origin {
+    char name[64];
+} origin;
+
+static origin flag_of(const option *o) {
+    origin from;
+    snprintf(from.name, sizeof from.name, "--%s", o->name);
+    return from;
+}
+
+static origin variable_of(const option *o) {
+    origin from;
+    int length = snprintf(from.name, sizeof from.name, "DEFORMD_%s", o->name);
+    for (int i = 0; i < length; i++)
+        from.name[i] = from.name[i] == '-' ? '_' : (char)toupper((unsigned char)from.name[i]);
+    return from;
+}
+
+static void print_number(char *text, size_t size, const option *o, uint64_t value) {
+    static const char *const units[] = {"", " KiB", " MiB", " GiB"};
+    size_t unit = 0;
+    if (o->type == OPTION_BYTES)
+        while (unit < 3 && value >= 1024 && value % 1024 == 0) {
+            value /= 1024;
+            unit++;
+        }
+    snprintf(text, size, "%llu%s%s", (unsigned long long)value, units[unit],
+             o->type == OPTION_MS ? " ms" : "");
+}
+
+/* "1..65536", "0 or 1 KiB..4 GiB", "gpu or cpu", "true or false"; empty for texts. */
+static void print_range(char *text, size_t size, const option *o) {
+    text[0] = '\0';
+    if (o->type == OPTION_SWITCH) {
+        snprintf(text, size, "true or false");
+    } else if (o->type == OPTION_CHOICE) {
+        size_t length = 0;
+        for (size_t i = 0; o->words[i]; i++)
+            length +=
+                (size_t)snprintf(text + length, size - length, "%s%s",
+                                 i == 0 ? "" : (o->words[i + 1] ? ", " : " or "), o->words[i]);
+    } else if (o->type != OPTION_TEXT) {
+        char low[32], high[32];
+        print_number(low, sizeof low, o, o->min);
+        print_number(high, sizeof high, o, o->max);
+        snprintf(text, size, "%s%s..%s", o->zero_allowed ? "0 or " : "", low, high);
+    }
+}
+
+static bool suffix_shift(const char *suffix, unsigned *shift) {
+    static const char *const words[] = {"K", "KiB", "M", "MiB", "G", "GiB"};
+    *shift = 0;
+    if (*suffix == '\0')
+        return true;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcasecmp(suffix, words[i]) == 0) {
+            *shift = 10 * (unsigned)(i / 2 + 1);
+            return true;
+        }
+    return false;
+}
+
+static bool read_number(const option *o, const char *text, uint64_t *value) {
+    if (!isdigit((unsigned char)text[0]))
+        return false; /* strtoull takes signs and blanks */
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    while (*end == ' ' && o->type == OPTION_BYTES)
+        end++;
+    unsigned shift = 0;
+    if (errno || (o->type == OPTION_BYTES ? !suffix_shift(end, &shift) : *end != '\0'))
+        return false;
+    if (number > UINT64_MAX >> shift)
+        return false;
+    *value = (uint64_t)number << shift;
+    return (*value >= o->min && *value <= o->max) || (o->zero_allowed && *value == 0);
+}
+
+static bool read_word(const char *const *words, const char *text, uint64_t *value) {
+    for (size_t i = 0; words[i]; i++)
+        if (strcmp(text, words[i]) == 0) {
+            *value = i;
+            return true;
+        }
+    return false;
+}
+
+static bool read_switch(const char *text, uint64_t *value) {
+    static const char *const words[] = {"false", "true", "0", "1", NULL};
+    if (!read_word(words, text, value))
+        return false;
+    *value &= 1;
+    return true;
+}
+
+static bool set(dfm_config *config, const option *o, const char *from, const char *text,
+                char *message) {
+    void *field = (char *)config + o->offset;
+    bool good = false;
+    switch (o->type) {
+    case OPTION_TEXT:
+        *(const char **)field = text;
+        good = text[0] != '\0';
+        break;
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+    case OPTION_MS:
+        good = read_number(o, text, field);
+        break;
+    case OPTION_CHOICE:
+        good = read_word(o->words, text, field);
+        break;
+    case OPTION_SWITCH:
+        good = read_switch(text, field);
+        break;
+    }
+    if (good)
+        return true;
+    char range[128];
+    print_range(range, sizeof range, o);
+    snprintf(message, DFM_CONFIG_MESSAGE_BYTES, "%s: \"%.100s\" is not %s", from, text,
+             range[0] ? range : o->value);
+    return false;
+}
+
+static bool set_defaults(dfm_config *config, char *message) {
+    for (size_t i = 0; i < OPTION_COUNT_TOTAL; i++)
+        if (!set(config, &options[i], options[i].name, options[i].initial, message))
+            return false;
+    return true;
+}
+
+static const char *find_variable(char *const *environment, const char *name) {
+    size_t length = strlen(name);
+    for (; environment && *environment; environment++)
+        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+            return *environment + length + 1;
+    return NULL;
+}
+
+static bool set_from_environment(dfm_config *config, char *const *environment, char *message) {
+    for (size_t i = 0; i < OPTION_COUNT_TOTAL; i++) {
+        origin from = variable_of(&options[i]);
+        const char *text = find_variable(environment, from.name);
+        /* Set but empty is how shells and compose files say "not set". */
+        if (text && text[0] && !set(config, &options[i], from.name, text, message))
+            return false;
+    }
+    return true;
+}
+
+static const option *find_option(const char *name, size_t length) {
+    for (size_t i = 0; i < OPTION_COUNT_TOTAL; i++)
+        if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
+            return &options[i];
+    return NULL;
+}
+
+/* One argument, with the one behind it where it is the value. Returns how many were used; 0: wrong.
+ */
+static int take_argument(dfm_config *config, char *const *arguments, int left, char *message) {
+    const char *argument = arguments[0];
+    if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
+        return config->show_help = true;
+    if (strcmp(argument, "--version") == 0)
+        return config->show_version = true;
+    const option *o = NULL;
+    size_t length = 0;
+    if (strncmp(argument, "--", 2) == 0) {
+        length = strcspn(argument + 2, "=");
+        o = find_option(argument + 2, length);
+    }
+    if (!o) {
+        snprintf(message, DFM_CONFIG_MESSAGE_BYTES, "%.100s: no such flag (--help lists them all)",
+                 argument);
+        return 0;
+    }
+    origin from = flag_of(o);
+    if (argument[2 + length] == '=')
+        return set(config, o, from.name, argument + 2 + length + 1, message);
+    if (o->type == OPTION_SWITCH)
+        return set(config, o, from.name, "true", message);
+    if (left < 2) {
+        snprintf(message, DFM_CONFIG_MESSAGE_BYTES, "%s: %s is missing", from.name, o->value);
+        return 0;
+    }
+    return set(config, o, from.name, arguments[1], message) ? 2 : 0;
+}
+
+/* A single body or result over the common budget could never be served. */
+static bool check_budget(const dfm_config *config, char *message) {
+    static const char *const names[] = {"max-upload-bytes", "max-json-bytes", "max-pose-bytes",
+                                        "max-result-bytes"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const option *o = find_option(names[i], strlen(names[i]));
+        uint64_t value = *(const uint64_t *)((const char *)config + o->offset);
+        if (value <= config->max_inflight_bytes)
+            continue;
+        char has[32], budget[32];
+        print_number(has, sizeof has, o, value);
+        print_number(budget, sizeof budget, o, config->max_inflight_bytes);
+        snprintf(message, DFM_CONFIG_MESSAGE_BYTES,
+                 "--%s is %s, which --max-inflight-bytes (%s) has no room for", o->name, has,
+                 budget);
+        return false;
+    }
+    return true;
+}
+
+bool dfm_config_parse(dfm_config *config, int argument_count, char *const *arguments,
+                      char *const *environment, char message[DFM_CONFIG_MESSAGE_BYTES]) {
+    *config = (dfm_config){0};
+    if (!set_defaults(config, message) || !set_from_environment(config, environment, message))
+        return false;
+    for (int i = 1; i < argument_count;) {
+        int used = take_argument(config, arguments + i, argument_count - i, message);
+        if (used == 0)
+            return false;
+        i += used;
+    }
+    return config->show_help || config->show_version || check_budget(config, message);
+}
+
+static void help_option(FILE *stream, const option *o) {
+    char range[128], note[256];
+    print_range(range, sizeof range, o);
+    snprintf(note, sizeof note, "%s%sdefault %s; %s", range, range[0] ? "; " : "", o->initial,
+             variable_of(o).name);
+    int width = fprintf(stream, "  --%s%s%s", o->name, o->value[0] ? " " : "", o->value);
+    fprintf(stream, "%*s%s\n%31s(%s)\n", width < 30 ? 31 - width : 1, "", o->help, "", note);
+}
+
+void dfm_config_help(FILE *stream) {
+    fputs("Usage: deformd [FLAG]...\n\n"
+          "Keeps uploaded PMX models and answers bone poses with deformed vertex buffers.\n"
+          "Every flag is also a variable of the environment; the flag wins. SIZE is a number of\n"
+          "bytes, or has KiB, MiB or GiB behind it.\n\n",
+          stream);
+    for (size_t i = 0; i < OPTION_COUNT_TOTAL; i++)
+        help_option(stream, &options[i]);
+    fputs("  --version                    version and build\n"
+          "  --help                       this text\n\n"
+          "Exit status: 0 all requests ended; 1 cannot start; 2 wrong flags; 3 the drain timeout\n"
+          "cut requests off; 128 + N ended at once by a second signal N.\n",
+          stream);
+}

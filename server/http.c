@@ -1,0 +1,535 @@
+#include "server/http.h"
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/form.h"
+#include "server/head.h"
+#include "server/log.h"
+
+enum {
+    /* A refused body up to this size is read and dropped, so that the connection can go on; a
+     * larger one is refused at its head, and the connection closed. */
+    DISCARD_BYTES = 64 * 1024,
+    /* Seconds without a byte in either direction, kept-alive idling included. */
+    IDLE_TIMEOUT_S = 75,
+    CONNECTIONS_MAX = 16384,
+    DESCRIPTORS_KEPT = 64,        /* for all that is no connection */
+    CONNECTION_BYTES = 32 * 1024, /* head of a request; libmicrohttpd mallocs up to this size */
+    READ_BYTES = 8 * 1024,
+    TARGET_BYTES = 512,   /* longer request targets are malloc'ed */
+    EXCHANGES_KEPT = 1024 /* finished ones kept for the next request */
+};
+
+typedef enum phase {
+    PHASE_HEAD,    /* the request line is here */
+    PHASE_BODY,    /* admitted, the body is on its way */
+    PHASE_REFUSED, /* the response is complete; what follows of the body is dropped */
+    PHASE_PARKED,  /* suspended; belongs to a pool's thread */
+    PHASE_ANSWERED /* the answer was handed to libmicrohttpd */
+} phase;
+
+/* A request and its answer, from the request line to the last byte. Owned by the HTTP thread, but
+ * for the time it is parked. */
+typedef struct exchange {
+    dfm_job job; /* first, so that the pool's job is its exchange */
+    dfm_http *http;
+    struct MHD_Connection *connection;
+    const char *method;
+    uint64_t received_bytes; /* of the body, kept or not */
+    char *target, target_space[TARGET_BYTES];
+    phase phase;
+    bool counted; /* among http->active */
+    bool closing; /* the answer closes the connection */
+    dfm_head head;
+    dfm_api_request request;
+    dfm_admission admission;
+    dfm_body body;
+    dfm_form *form; /* NULL: the body is the body */
+    dfm_api_response response;
+    struct MHD_Response *answer;
+    int status;
+    uint64_t answer_bytes;
+    struct exchange *next; /* in http->spare */
+} exchange;
+
+struct dfm_http {
+    dfm_http_options options;
+    struct MHD_Daemon *daemon;
+    atomic_bool draining;
+    atomic_uint active;
+    int idle_fd;
+    bool quiesced;   /* HTTP thread only */
+    exchange *spare; /* HTTP thread only */
+    unsigned spare_count;
+};
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* --- exchanges ---------------------------------------------------------------------------------
+ */
+
+static exchange *exchange_take(dfm_http *http) {
+    exchange *x = http->spare;
+    if (x) {
+        http->spare = x->next;
+        http->spare_count--;
+    } else if (!(x = malloc(sizeof *x))) {
+        return NULL;
+    }
+    /* All but target_space and response.headers, which are written before they are read. */
+    x->http = http;
+    x->connection = NULL;
+    x->method = "";
+    x->target = x->target_space;
+    x->phase = PHASE_HEAD;
+    x->counted = x->closing = false;
+    x->request = (dfm_api_request){.started_ns = now_ns()};
+    x->body = (dfm_body){0};
+    x->form = NULL;
+    x->received_bytes = 0;
+    x->response.status = 0;
+    x->response.header_count = 0;
+    x->response.body = NULL;
+    x->response.body_bytes = 0;
+    x->response.free_body = NULL;
+    x->answer = NULL;
+    x->status = 0;
+    x->answer_bytes = 0;
+    return x;
+}
+
+static void exchange_free(exchange *x) {
+    dfm_http *http = x->http;
+    dfm_form_free(x->form);
+    dfm_body_free(&x->body);
+    dfm_api_response_free(&x->response);
+    if (x->answer)
+        MHD_destroy_response(x->answer);
+    if (x->target != x->target_space)
+        free(x->target);
+    if (http->spare_count < EXCHANGES_KEPT) {
+        x->next = http->spare;
+        http->spare = x;
+        http->spare_count++;
+    } else {
+        free(x);
+    }
+}
+
+static bool copy_target(exchange *x, const char *target) {
+    size_t size = strlen(target) + 1;
+    if (size > sizeof x->target_space && !(x->target = malloc(size)))
+        return false;
+    memcpy(x->target, target, size);
+    return true;
+}
+
+/* --- answers -----------------------------------------------------------------------------------
+ */
+
+/* Makes libmicrohttpd's response of ours; the body is handed over, not copied. Any thread. */
+static struct MHD_Response *make_answer(dfm_api_response *response, bool closing) {
+    struct MHD_Response *answer;
+    if (response->free_body && response->body_bytes > 0)
+        answer = MHD_create_response_from_buffer_with_free_callback_cls(
+            response->body_bytes, (void *)(uintptr_t)response->body, response->free_body,
+            response->free_context);
+    else
+        answer = MHD_create_response_from_buffer(
+            response->body_bytes, (void *)(uintptr_t)response->body, MHD_RESPMEM_PERSISTENT);
+    if (!answer)
+        return NULL;
+    if (response->body_bytes > 0)
+        response->free_body = NULL; /* the answer frees it */
+    for (uint32_t i = 0; i < response->header_count; i++)
+        MHD_add_response_header(answer, response->headers[i].name, response->headers[i].value);
+    if (closing)
+        MHD_add_response_header(answer, "Connection", "close");
+    return answer;
+}
+
+static void prepare_answer(exchange *x) {
+    x->status = x->response.status;
+    x->answer_bytes = x->request.method == DFM_METHOD_HEAD ? 0 : x->response.body_bytes;
+    x->answer = make_answer(&x->response, x->closing || dfm_http_is_draining(x->http));
+}
+
+/* MHD_NO closes the connection at once. */
+static enum MHD_Result send_answer(exchange *x) {
+    if (!x->answer)
+        return MHD_NO; /* no memory for it */
+    x->phase = PHASE_ANSWERED;
+    return MHD_queue_response(x->connection, (unsigned)x->status, x->answer);
+}
+
+static enum MHD_Result answer_now(exchange *x) {
+    prepare_answer(x);
+    return send_answer(x);
+}
+
+/* --- work --------------------------------------------------------------------------------------
+ */
+
+/* On a pool's thread. */
+static void run_job(dfm_job *job, uint32_t thread) {
+    exchange *x = (exchange *)job;
+    x->request.worker = thread;
+    if (x->request.deadline_ns != 0 && now_ns() > x->request.deadline_ns)
+        dfm_api_deadline_passed(&x->request, &x->response);
+    else
+        dfm_api_handle(x->http->options.api, &x->request, &x->response);
+    dfm_body_free(&x->body);
+    prepare_answer(x);
+    MHD_resume_connection(x->connection); /* x belongs to the HTTP thread again */
+}
+
+static dfm_pool *pool_of(const exchange *x) {
+    const dfm_http_options *options = &x->http->options;
+    return x->admission.lane == DFM_LANE_LOAD ? options->load : options->compute;
+}
+
+static enum MHD_Result park(exchange *x) {
+    dfm_pool *pool = pool_of(x);
+    if (!dfm_pool_reserve(pool)) {
+        dfm_api_busy(&x->request, "the queue is full", &x->response);
+        return answer_now(x);
+    }
+    x->phase = PHASE_PARKED;
+    x->job.run = run_job;
+    MHD_suspend_connection(x->connection); /* before submit: the job may be done at once */
+    dfm_pool_submit(pool, &x->job);
+    return MHD_YES;
+}
+
+/* The whole request is here. */
+static enum MHD_Result handle(exchange *x) {
+    x->request.received_ns = now_ns();
+    if (x->body.buffer) {
+        x->request.body = x->body.buffer->data;
+        x->request.body_bytes = x->body.buffer->size;
+    }
+    if (x->admission.lane != DFM_LANE_INLINE)
+        return park(x);
+    dfm_api_handle(x->http->options.api, &x->request, &x->response);
+    return answer_now(x);
+}
+
+/* --- heads -------------------------------------------------------------------------------------
+ */
+
+static bool has_body(const exchange *x) {
+    return x->head.chunked || x->head.content_length > 0;
+}
+
+static bool is_droppable(const exchange *x) {
+    return !x->head.chunked && x->head.content_length <= DISCARD_BYTES && !x->head.expects_continue;
+}
+
+/* The response is complete, whatever body may come. */
+static enum MHD_Result refuse(exchange *x) {
+    x->phase = PHASE_REFUSED;
+    if (!has_body(x) || is_droppable(x))
+        return MHD_YES;   /* answered when the request has ended, so that the connection goes on */
+    return answer_now(x); /* libmicrohttpd closes after an answer to a head */
+}
+
+static enum MHD_Result refuse_busy(exchange *x, const char *why) {
+    dfm_api_busy(&x->request, why, &x->response);
+    return refuse(x);
+}
+
+static enum MHD_Result refuse_bad(exchange *x, const char *why) {
+    x->closing = true; /* where the next request begins is anybody's guess */
+    dfm_api_response_free(&x->response);
+    dfm_api_bad_request(&x->request, why, &x->response);
+    x->phase = PHASE_REFUSED;
+    return answer_now(x);
+}
+
+static bool is_multipart(const exchange *x) {
+    static const char type[] = "multipart/form-data";
+    const char *given = x->head.headers.content_type;
+    return x->admission.takes_multipart && given && strncasecmp(given, type, sizeof type - 1) == 0;
+}
+
+static enum MHD_Result begin_body(exchange *x) {
+    if (!has_body(x))
+        return MHD_YES;
+    if (!x->admission.takes_body)
+        return is_droppable(x) ? MHD_YES : refuse_bad(x, "this request takes no body");
+    bool multipart = is_multipart(x);
+    int64_t length = x->head.content_length;
+    size_t limit = x->admission.max_body_bytes;
+    /* A form is a little longer than the file in it. */
+    if (multipart && length > 0 && (uint64_t)length > limit)
+        length = (int64_t)limit;
+    if (dfm_body_begin(&x->body, x->http->options.buffers, limit, length) == DFM_BODY_NO_ROOM)
+        return refuse_busy(x, "--max-inflight-bytes is used up");
+    if (multipart && !(x->form = dfm_form_begin(x->connection, &x->body)))
+        return refuse_bad(x, "the multipart/form-data Content-Type has no usable boundary");
+    return MHD_YES;
+}
+
+static void count_active(exchange *x) {
+    x->counted = true;
+    atomic_fetch_add(&x->http->active, 1); /* before draining is looked at: see dfm_http_drain */
+}
+
+/* The head is here, the body is not. */
+static enum MHD_Result begin(exchange *x, struct MHD_Connection *connection, const char *method,
+                             const char *version) {
+    x->connection = connection;
+    x->method = method;
+    count_active(x);
+    dfm_head_read(connection, version, &x->head);
+    const char *bad_target = dfm_head_split_target(x->target, &x->request.path, &x->request.query);
+    x->request.method = dfm_head_method(method);
+    x->request.headers = x->head.headers;
+    x->admission =
+        dfm_api_admit(x->http->options.api, &x->request, x->head.content_length, &x->response);
+    if (x->head.refusal || bad_target)
+        return refuse_bad(x, x->head.refusal ? x->head.refusal : bad_target);
+    if (x->admission.answered)
+        return refuse(x);
+    x->phase = PHASE_BODY;
+    if (x->admission.lane != DFM_LANE_INLINE) {
+        if (dfm_http_is_draining(x->http))
+            return refuse_busy(x, "the server is shutting down");
+        if (dfm_pool_is_full(pool_of(x))) /* before its body takes time and memory */
+            return refuse_busy(x, "the queue is full");
+    }
+    return begin_body(x);
+}
+
+/* --- bodies ------------------------------------------------------------------------------------
+ */
+
+static enum MHD_Result take_body(exchange *x, const char *data, size_t size) {
+    if (x->phase != PHASE_BODY || !x->body.pool)
+        return MHD_YES; /* dropped */
+    x->received_bytes += size;
+    if (x->form)
+        dfm_form_append(x->form, data, size);
+    else
+        dfm_body_append(&x->body, data, size);
+    /* libmicrohttpd takes no answer in the middle of a body: one that only goes on is cut off. */
+    return x->received_bytes / 2 > x->body.limit_bytes ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result end_body(exchange *x) {
+    const char *malformed = x->form ? dfm_form_end(x->form) : NULL;
+    x->form = NULL;
+    switch (x->body.state) {
+    case DFM_BODY_TOO_LARGE:
+        x->closing = true;
+        dfm_api_body_too_large(&x->request, x->body.limit_bytes, x->received_bytes, &x->response);
+        return answer_now(x);
+    case DFM_BODY_NO_ROOM:
+        dfm_api_busy(&x->request, "--max-inflight-bytes is used up", &x->response);
+        return answer_now(x);
+    case DFM_BODY_OK:
+        break;
+    }
+    if (malformed) {
+        dfm_api_bad_request(&x->request, malformed, &x->response);
+        return answer_now(x);
+    }
+    return handle(x);
+}
+
+/* --- libmicrohttpd's callbacks, all on its thread ----------------------------------------------
+ */
+
+/* The request line, before libmicrohttpd decodes and cuts it. */
+static void *on_target(void *context, const char *target, struct MHD_Connection *connection) {
+    (void)connection;
+    exchange *x = exchange_take(context);
+    if (x && !copy_target(x, target)) {
+        exchange_free(x);
+        x = NULL;
+    }
+    return x;
+}
+
+/* Called once with the head, then for each piece of the body, then once at its end, and once more
+ * when a parked connection was resumed. */
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **state) {
+    (void)context, (void)url;
+    exchange *x = *state;
+    if (!x)
+        return MHD_NO; /* no memory */
+    if (x->phase == PHASE_HEAD)
+        return begin(x, connection, method, version);
+    if (*size > 0) {
+        size_t taken = *size;
+        *size = 0;
+        return take_body(x, data, taken);
+    }
+    switch (x->phase) {
+    case PHASE_BODY:
+        return end_body(x);
+    case PHASE_REFUSED:
+        return answer_now(x);
+    default:
+        return send_answer(x); /* PHASE_PARKED: it was resumed */
+    }
+}
+
+static void log_exchange(const exchange *x, enum MHD_RequestTerminationCode code) {
+    dfm_log_request(&(dfm_log_exchange){
+        .method = x->method,
+        .path = x->request.path,
+        .id = x->request.request_id,
+        .status = code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->status : 0,
+        .bytes = x->answer_bytes,
+        .duration_ns = now_ns() - x->request.started_ns,
+    });
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code) {
+    (void)connection;
+    dfm_http *http = context;
+    exchange *x = *state;
+    if (!x)
+        return;
+    *state = NULL;
+    bool counted = x->counted;
+    if (counted && dfm_log_enabled(DFM_LOG_INFO))
+        log_exchange(x, code);
+    exchange_free(x);
+    if (counted && atomic_fetch_sub(&http->active, 1) == 1 && dfm_http_is_draining(http))
+        eventfd_write(http->idle_fd, 1);
+}
+
+/* Once draining, the first connection that comes or goes stops the accepting. It must be done on
+ * this thread: from another one libmicrohttpd 0.9.75 may take its socket out of the epoll set at
+ * the same time, fail, and abort the process. */
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code) {
+    (void)connection, (void)state, (void)code;
+    dfm_http *http = context;
+    if (!dfm_http_is_draining(http) || http->quiesced)
+        return;
+    http->quiesced = true;
+    MHD_quiesce_daemon(http->daemon);
+}
+
+/* Paths are taken as sent, so nothing is to be decoded in place. */
+static size_t on_unescape(void *context, struct MHD_Connection *connection, char *text) {
+    (void)context, (void)connection;
+    return strlen(text);
+}
+
+/* Most of what libmicrohttpd says is about clients that went away or sent rubbish. */
+static void on_message(void *context, const char *format, va_list arguments) {
+    (void)context;
+    char text[512];
+    vsnprintf(text, sizeof text, format, arguments);
+    text[strcspn(text, "\n")] = '\0';
+    bool serious =
+        strncmp(text, "Hit process", 11) == 0 || strncmp(text, "Error accepting", 15) == 0;
+    dfm_log(serious ? DFM_LOG_WARN : DFM_LOG_DEBUG, "libmicrohttpd: %s", text);
+}
+
+/* --- life --------------------------------------------------------------------------------------
+ */
+
+dfm_http *dfm_http_create(void) {
+    dfm_http *http = calloc(1, sizeof *http);
+    if (!http)
+        return NULL;
+    http->idle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (http->idle_fd >= 0)
+        return http;
+    free(http);
+    return NULL;
+}
+
+/* As many connections as descriptors allow: over that, libmicrohttpd lets them wait unanswered. */
+static unsigned connection_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return CONNECTIONS_MAX / 16;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur <= 2 * DESCRIPTORS_KEPT)
+        return DESCRIPTORS_KEPT;
+    rlim_t room = limit.rlim_cur - DESCRIPTORS_KEPT;
+    return room > CONNECTIONS_MAX ? CONNECTIONS_MAX : (unsigned)room;
+}
+
+bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
+    http->options = *options;
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, /* must be the first */
+        MHD_OPTION_LISTEN_SOCKET, options->listen_fd,                   /* */
+        MHD_OPTION_URI_LOG_CALLBACK, on_target, http,                   /* */
+        MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,                /* */
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,                /* */
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,              /* */
+        MHD_OPTION_CONNECTION_LIMIT, connection_limit(),                /* */
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,        /* */
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,   /* */
+        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_BYTES,     /* */
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+    return http->daemon != NULL;
+}
+
+void dfm_http_drain(dfm_http *http) {
+    /* begin() counts a request before it looks at this flag, and whoever drains sets the flag
+     * before reading the count: one of the two sees the other. */
+    atomic_store(&http->draining, true);
+    /* A connection of our own, closed already, takes on_connection to the HTTP thread. */
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return;
+    close(pair[1]);
+    const struct sockaddr address = {.sa_family = AF_UNIX};
+    MHD_add_connection(http->daemon, pair[0], &address, sizeof address); /* closes pair[0] */
+}
+
+bool dfm_http_is_draining(const dfm_http *http) {
+    return atomic_load(&http->draining);
+}
+
+uint32_t dfm_http_active(const dfm_http *http) {
+    return atomic_load(&http->active);
+}
+
+int dfm_http_idle_fd(const dfm_http *http) {
+    return http->idle_fd;
+}
+
+void dfm_http_stop(dfm_http *http) {
+    MHD_stop_daemon(http->daemon);
+    http->daemon = NULL;
+}
+
+void dfm_http_free(dfm_http *http) {
+    if (!http)
+        return;
+    while (http->spare) {
+        exchange *next = http->spare->next;
+        free(http->spare);
+        http->spare = next;
+    }
+    close(http->idle_fd);
+    free(http);
+}

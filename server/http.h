@@ -1,0 +1,40 @@
+/* The libmicrohttpd adaptor: HTTP on one epoll thread, work on the two pools.
+ *
+ * A request that takes work is parked (its connection suspended) while a pool thread answers it;
+ * the HTTP thread itself never waits. Order at the end: drain, wait until nothing is active, stop,
+ * and only then free the pools, since a parked connection must be answered before the stop. */
+#ifndef DFM_SERVER_HTTP_H
+#define DFM_SERVER_HTTP_H
+
+#include "server/body.h"
+#include "server/pool.h"
+
+typedef struct dfm_http_options {
+    const dfm_api *api; /* all borrowed */
+    dfm_buffer_pool *buffers;
+    dfm_pool *compute, *load;
+    int listen_fd;
+} dfm_http_options;
+
+typedef struct dfm_http dfm_http;
+
+/* NULL: no memory. Nothing is served before dfm_http_start. */
+dfm_http *dfm_http_create(void);
+bool dfm_http_start(dfm_http *http, const dfm_http_options *options);
+
+/* From now on work is refused with 503, answers close their connections, and no connection is
+ * accepted. Requests that were let in before go on. Any thread. */
+void dfm_http_drain(dfm_http *http);
+bool dfm_http_is_draining(const dfm_http *http);
+
+/* Requests between their head and the last byte of their answer. */
+uint32_t dfm_http_active(const dfm_http *http);
+
+/* Readable (poll) once draining has come down to no active request. */
+int dfm_http_idle_fd(const dfm_http *http);
+
+/* Closes all connections and joins the HTTP thread. Only while draining, with none active. */
+void dfm_http_stop(dfm_http *http);
+void dfm_http_free(dfm_http *http); /* NULL allowed */
+
+#endif

@@ -1,0 +1,228 @@
+#include "server/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 2048, BUFFER_BYTES = 256 * 1024, PATH_BYTES = 512 };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    dfm_log_level level;
+    dfm_log_format format;
+    bool running, stopping;
+    pthread_t thread;
+    char *buffer, *spare; /* BUFFER_BYTES each; the writer swaps them */
+    size_t used;
+    uint64_t dropped;
+} state = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .level = DFM_LOG_INFO};
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+/* A line under construction; the last byte is kept for the newline. */
+typedef struct line {
+    char text[LINE_BYTES];
+    size_t length;
+} line;
+
+static void put(line *out, const char *text) {
+    size_t length = strlen(text);
+    if (length > LINE_BYTES - 1 - out->length)
+        length = LINE_BYTES - 1 - out->length;
+    memcpy(out->text + out->length, text, length);
+    out->length += length;
+}
+
+static void __attribute__((format(printf, 2, 3))) putf(line *out, const char *format, ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    put(out, text);
+}
+
+/* Messages are English; whatever else gets into one cannot start a line or end a JSON string. */
+static void put_safe(line *out, const char *text, bool json) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        char safe[3] = {(char)c, '\0', '\0'};
+        if (c < 0x20 || c == 0x7f)
+            safe[0] = ' ';
+        else if (c >= 0x80)
+            safe[0] = '?';
+        else if (json && (c == '"' || c == '\\'))
+            safe[0] = '\\', safe[1] = (char)c;
+        put(out, safe);
+    }
+}
+
+/* "2026-01-31T12:00:00.123Z info " or the JSON of it. */
+static void put_head(line *out, dfm_log_level level) {
+    struct timespec now;
+    struct tm utc;
+    char seconds[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", &utc);
+    const char *form = state.format == DFM_LOG_JSON
+                           ? "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"message\":\""
+                           : "%s.%03ldZ %s ";
+    char head[96];
+    snprintf(head, sizeof head, form, seconds, now.tv_nsec / 1000000, level_names[level]);
+    put(out, head);
+}
+
+static void write_all(const char *text, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(STDERR_FILENO, text, length);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return; /* nobody reads: there is no one left to tell */
+        text += written;
+        length -= (size_t)written;
+    }
+}
+
+static void push(line *out) {
+    out->text[out->length++] = '\n';
+    pthread_mutex_lock(&state.lock);
+    if (!state.running) {
+        write_all(out->text, out->length);
+    } else if (state.used + out->length > BUFFER_BYTES) {
+        state.dropped++;
+    } else {
+        memcpy(state.buffer + state.used, out->text, out->length);
+        if (state.used == 0)
+            pthread_cond_signal(&state.filled);
+        state.used += out->length;
+    }
+    pthread_mutex_unlock(&state.lock);
+}
+
+bool dfm_log_enabled(dfm_log_level level) {
+    return level <= state.level;
+}
+
+void dfm_log(dfm_log_level level, const char *format, ...) {
+    if (!dfm_log_enabled(level))
+        return;
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    line out = {.length = 0};
+    put_head(&out, level);
+    put_safe(&out, message, state.format == DFM_LOG_JSON);
+    if (state.format == DFM_LOG_JSON)
+        put(&out, "\"}");
+    push(&out);
+}
+
+/* A path is a client's bytes: what is not plain ASCII goes out percent-encoded. */
+static void escape_path(char escaped[PATH_BYTES], const char *path) {
+    size_t length = 0;
+    for (; *path && *path != '?' && length < PATH_BYTES - 4; path++) {
+        unsigned char c = (unsigned char)*path;
+        if (c > 0x20 && c < 0x7f && c != '"' && c != '\\')
+            escaped[length++] = (char)c;
+        else
+            length += (size_t)snprintf(escaped + length, 4, "%%%02X", c);
+    }
+    escaped[length] = '\0';
+}
+
+void dfm_log_request(const dfm_log_exchange *exchange) {
+    if (!dfm_log_enabled(DFM_LOG_INFO))
+        return;
+    static const char *const forms[] = {
+        "%s %s status=%d bytes=%llu ms=%.3f id=%s",
+        "request\",\"method\":\"%s\",\"path\":\"%s\",\"status\":%d,\"bytes\":%llu,\"ms\":%.3f,"
+        "\"id\":\"%s\"}"};
+    char path[PATH_BYTES], text[LINE_BYTES - 128];
+    escape_path(path, exchange->path);
+    snprintf(text, sizeof text, forms[state.format], exchange->method, path, exchange->status,
+             (unsigned long long)exchange->bytes, (double)exchange->duration_ns * 1e-6,
+             exchange->id);
+    line out = {.length = 0};
+    put_head(&out, DFM_LOG_INFO);
+    put(&out, text);
+    push(&out);
+}
+
+static void report_dropped(uint64_t dropped) {
+    line out = {.length = 0};
+    put_head(&out, DFM_LOG_WARN);
+    putf(&out, "%llu log lines were dropped: stderr is too slow", (unsigned long long)dropped);
+    put(&out, state.format == DFM_LOG_JSON ? "\"}\n" : "\n");
+    write_all(out.text, out.length);
+}
+
+static void *write_lines(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&state.lock);
+    while (state.used > 0 || !state.stopping) {
+        if (state.used == 0) {
+            pthread_cond_wait(&state.filled, &state.lock);
+            continue;
+        }
+        char *text = state.buffer;
+        size_t length = state.used;
+        uint64_t dropped = state.dropped;
+        state.buffer = state.spare;
+        state.spare = text;
+        state.used = 0;
+        state.dropped = 0;
+        pthread_mutex_unlock(&state.lock);
+        write_all(text, length);
+        if (dropped)
+            report_dropped(dropped);
+        pthread_mutex_lock(&state.lock);
+    }
+    pthread_mutex_unlock(&state.lock);
+    return NULL;
+}
+
+bool dfm_log_open(dfm_log_level level, dfm_log_format format) {
+    state.level = level;
+    state.format = format;
+    state.buffer = malloc(BUFFER_BYTES);
+    state.spare = malloc(BUFFER_BYTES);
+    bool good = state.buffer && state.spare;
+    if (good) {
+        pthread_mutex_lock(&state.lock);
+        state.stopping = false;
+        state.running = pthread_create(&state.thread, NULL, write_lines, NULL) == 0;
+        good = state.running;
+        pthread_mutex_unlock(&state.lock);
+    }
+    if (!good) {
+        free(state.buffer);
+        free(state.spare);
+    }
+    return good;
+}
+
+void dfm_log_close(void) {
+    pthread_mutex_lock(&state.lock);
+    bool was_running = state.running;
+    state.stopping = true;
+    pthread_cond_signal(&state.filled);
+    pthread_mutex_unlock(&state.lock);
+    if (!was_running)
+        return;
+    pthread_join(state.thread, NULL);
+    pthread_mutex_lock(&state.lock);
+    state.running = false;
+    pthread_mutex_unlock(&state.lock);
+    free(state.buffer);
+    free(state.spare);
+}

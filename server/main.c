@@ -1,0 +1,246 @@
+/* deformd: starts the parts, serves until a signal, lets running requests end. */
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/cpus.h"
+#include "server/http.h"
+#include "server/listen.h"
+#include "server/log.h"
+
+/* Two, so that a small change of settings does not wait behind a large upload. */
+enum { LOAD_THREADS = 2 };
+
+enum { EXIT_DRAINED = 0, EXIT_NO_START = 1, EXIT_USAGE = 2, EXIT_CUT_OFF = 3, EXIT_SIGNAL = 128 };
+
+typedef struct server {
+    dfm_config config;
+    uint32_t worker_count;
+    int signal_fd;
+    dfm_listener listener;
+    dfm_skinners skinners;
+    dfm_cache *cache;
+    dfm_buffer_pool *buffers;
+    dfm_api *api;
+    dfm_pool *compute, *load;
+    dfm_http *http;
+} server;
+
+#if defined(__clang__)
+#define DFM_COMPILER "clang " __clang_version__
+#else
+#define DFM_COMPILER "gcc " __VERSION__
+#endif
+
+/* Per request, libraries allocate small pieces (JSON, headers). Without these settings glibc gives
+ * freed pages back to the kernel after each request and faults them in again with the next. */
+static void tune_allocator(void) {
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    mallopt(M_TOP_PAD, 1 << 20);
+}
+
+/* Signals are read from a descriptor by the main thread; every thread inherits the mask. */
+static int take_signals(void) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a client that went away is an error of its connection */
+    return signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+static bool is_ready(void *context) {
+    const server *s = context;
+    return !dfm_http_is_draining(s->http);
+}
+
+static bool open_skinners(server *s) {
+    const dfm_skinner_options options = {
+        .worker_count = s->worker_count,
+        .opencl_platform = (uint32_t)s->config.opencl_platform,
+        .opencl_device = (uint32_t)s->config.opencl_device,
+    };
+    dfm_error error;
+    dfm_error_clear(&error);
+    if (dfm_skinner_open(&dfm_skinner_cpu, &options, &s->skinners.cpu, &error) != DFM_OK) {
+        dfm_log(DFM_LOG_ERROR, "the CPU skinner does not open: %s", error.info);
+        return false;
+    }
+    dfm_log(DFM_LOG_INFO, "skinner cpu: %s", s->skinners.cpu->description);
+    if (dfm_skinner_open(&dfm_skinner_opencl, &options, &s->skinners.opencl, &error) == DFM_OK) {
+        dfm_log(DFM_LOG_INFO, "skinner opencl: %s", s->skinners.opencl->description);
+        return true;
+    }
+    s->skinners.opencl = NULL;
+    snprintf(s->skinners.opencl_unavailable, sizeof s->skinners.opencl_unavailable, "%s",
+             error.info);
+    dfm_log(DFM_LOG_WARN, "opencl-unavailable: %s; models set to gpu %s", error.info,
+            s->config.strict_mode ? "are refused (--strict-mode)" : "run on the CPU");
+    return true;
+}
+
+static bool open_api(server *s) {
+    static const char build[] = DFM_CONFIG ", " DFM_COMPILER;
+    const dfm_config *config = &s->config;
+    const dfm_cache_options cache = {.budget_bytes = config->cache_bytes,
+                                     .limits = dfm_pmx_default_limits,
+                                     .skinners = &s->skinners};
+    s->buffers = dfm_buffer_pool_create(config->max_inflight_bytes);
+    if (!s->buffers || dfm_cache_create(&cache, &s->cache, NULL) != DFM_OK)
+        return false;
+    s->api = dfm_api_create(&(dfm_api_config){
+        .version = DFM_VERSION,
+        .build = build,
+        .defaults = {.mode = (dfm_mode)config->default_mode, .sdef = true},
+        .strict_mode = config->strict_mode != 0,
+        .max_upload_bytes = config->max_upload_bytes,
+        .max_json_bytes = config->max_json_bytes,
+        .max_pose_bytes = config->max_pose_bytes,
+        .max_result_bytes =
+            config->max_result_bytes ? config->max_result_bytes : config->max_inflight_bytes,
+        .request_timeout_ms = config->request_timeout_ms,
+        .worker_count = s->worker_count,
+        .cache = s->cache,
+        .skinners = &s->skinners,
+        .buffers = dfm_buffer_pool_interface(s->buffers),
+        .ready = is_ready,
+        .ready_context = s,
+    });
+    return s->api != NULL;
+}
+
+static bool start_serving(server *s) {
+    uint32_t queue = (uint32_t)s->config.queue;
+    s->compute = dfm_pool_create("deformd-worker", s->worker_count, queue);
+    s->load = dfm_pool_create("deformd-load", LOAD_THREADS, queue);
+    return s->compute && s->load &&
+           dfm_http_start(s->http, &(dfm_http_options){.api = s->api,
+                                                       .buffers = s->buffers,
+                                                       .compute = s->compute,
+                                                       .load = s->load,
+                                                       .listen_fd = s->listener.fd});
+}
+
+static bool start(server *s) {
+    char message[512];
+    s->http = dfm_http_create();
+    if (s->signal_fd < 0 || !s->http) {
+        dfm_log(DFM_LOG_ERROR, "cannot start: %s", strerror(errno));
+        return false;
+    }
+    if (!dfm_listen(&s->listener, s->config.listen, message, sizeof message)) {
+        dfm_log(DFM_LOG_ERROR, "%s", message);
+        return false;
+    }
+    s->worker_count = s->config.workers ? (uint32_t)s->config.workers : dfm_cpus_available();
+    dfm_log(DFM_LOG_INFO, "deformd %s (%s, %s)", DFM_VERSION, DFM_CONFIG, DFM_COMPILER);
+    if (!open_skinners(s))
+        return false;
+    if (!open_api(s) || !start_serving(s)) {
+        dfm_log(DFM_LOG_ERROR, "cannot start: no memory, or no threads");
+        return false;
+    }
+    dfm_log(DFM_LOG_INFO, "workers %u, queue %llu", s->worker_count,
+            (unsigned long long)s->config.queue);
+    dfm_log(DFM_LOG_INFO, "models live in memory only");
+    printf("listening on %s\n", s->listener.address);
+    fflush(stdout);
+    return true;
+}
+
+/* Waits for the next SIGTERM or SIGINT and returns it. */
+static int read_signal(const server *s) {
+    struct signalfd_siginfo info;
+    while (read(s->signal_fd, &info, sizeof info) != sizeof info)
+        continue;
+    return (int)info.ssi_signo;
+}
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Ends the process with requests still running: they own memory and a suspended connection, and
+ * stopping libmicrohttpd with one of those aborts. */
+_Noreturn static void leave_at_once(server *s, int status) {
+    dfm_listen_close(&s->listener);
+    dfm_log_close();
+    _exit(status);
+}
+
+/* Returns when nothing is active any more. */
+static void drain(server *s) {
+    int64_t deadline_ms = now_ms() + (int64_t)s->config.drain_timeout_ms;
+    dfm_http_drain(s->http);
+    dfm_listen_shut(&s->listener);
+    while (dfm_http_active(s->http) > 0) {
+        struct pollfd wait[] = {{.fd = s->signal_fd, .events = POLLIN},
+                                {.fd = dfm_http_idle_fd(s->http), .events = POLLIN}};
+        int64_t left_ms = deadline_ms - now_ms();
+        int ready = left_ms > 0 ? poll(wait, 2, (int)left_ms) : 0;
+        if (ready == 0) {
+            dfm_log(DFM_LOG_ERROR, "--drain-timeout-ms passed: %u requests are cut off",
+                    dfm_http_active(s->http));
+            leave_at_once(s, EXIT_CUT_OFF);
+        }
+        if (ready > 0 && (wait[0].revents & POLLIN)) {
+            int number = read_signal(s);
+            dfm_log(DFM_LOG_WARN, "second signal (%s): ending at once", strsignal(number));
+            leave_at_once(s, EXIT_SIGNAL + number);
+        }
+    }
+}
+
+static void stop(server *s) {
+    if (s->http && dfm_http_is_draining(s->http))
+        dfm_http_stop(s->http); /* first: every answer gives its buffer back */
+    dfm_pool_free(s->compute);
+    dfm_pool_free(s->load);
+    dfm_http_free(s->http);
+    dfm_api_free(s->api);
+    if (s->cache)
+        dfm_cache_free(s->cache);
+    dfm_skinner_close(s->skinners.opencl);
+    dfm_skinner_close(s->skinners.cpu);
+    dfm_buffer_pool_free(s->buffers);
+    dfm_listen_close(&s->listener);
+    if (s->signal_fd >= 0)
+        close(s->signal_fd);
+}
+
+int main(int argument_count, char **arguments) {
+    static server s = {.signal_fd = -1, .listener = {.fd = -1}};
+    char message[DFM_CONFIG_MESSAGE_BYTES];
+    if (!dfm_config_parse(&s.config, argument_count, arguments, environ, message)) {
+        fprintf(stderr, "deformd: %s\n", message);
+        return EXIT_USAGE;
+    }
+    if (s.config.show_help)
+        return dfm_config_help(stdout), EXIT_DRAINED;
+    if (s.config.show_version)
+        return printf("deformd %s (%s, %s)\n", DFM_VERSION, DFM_CONFIG, DFM_COMPILER), EXIT_DRAINED;
+    tune_allocator();
+    s.signal_fd = take_signals(); /* before there is any thread */
+    dfm_log_open((dfm_log_level)s.config.log_level, (dfm_log_format)s.config.log_format);
+    bool started = start(&s);
+    int status = EXIT_NO_START;
+    if (started) {
+        dfm_log(DFM_LOG_INFO, "%s: draining", strsignal(read_signal(&s)));
+        drain(&s);
+        dfm_log(DFM_LOG_INFO, "drained: all requests have ended");
+        status = EXIT_DRAINED;
+    }
+    stop(&s);
+    dfm_log_close();
+    return status;
+}

@@ -1,0 +1,110 @@
+#include "server/pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct worker {
+    dfm_pool *pool;
+    pthread_t thread;
+    uint32_t index;
+};
+
+struct dfm_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    dfm_job **jobs; /* ring of `capacity`, from `first` */
+    uint32_t capacity, first, queued;
+    uint32_t reserved; /* places promised and not yet submitted */
+    bool stopping;
+    struct worker *workers;
+    uint32_t worker_count; /* started */
+};
+
+static dfm_job *next_job(dfm_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    while (pool->queued == 0 && !pool->stopping)
+        pthread_cond_wait(&pool->filled, &pool->lock);
+    dfm_job *job = NULL;
+    if (pool->queued > 0) {
+        job = pool->jobs[pool->first];
+        pool->first = (pool->first + 1) % pool->capacity;
+        pool->queued--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return job;
+}
+
+static void *work(void *argument) {
+    struct worker *worker = argument;
+    for (dfm_job *job; (job = next_job(worker->pool)) != NULL;)
+        job->run(job, worker->index);
+    return NULL;
+}
+
+static bool start_workers(dfm_pool *pool, const char *name, uint32_t threads) {
+    for (uint32_t i = 0; i < threads; i++) {
+        struct worker *worker = &pool->workers[i];
+        *worker = (struct worker){.pool = pool, .index = i};
+        if (pthread_create(&worker->thread, NULL, work, worker) != 0)
+            return false;
+        pthread_setname_np(worker->thread, name);
+        pool->worker_count++;
+    }
+    return true;
+}
+
+dfm_pool *dfm_pool_create(const char *name, uint32_t threads, uint32_t queue) {
+    dfm_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->filled, NULL);
+    pool->capacity = queue;
+    pool->jobs = calloc(queue, sizeof(dfm_job *));
+    pool->workers = calloc(threads, sizeof *pool->workers);
+    if (!pool->jobs || !pool->workers || !start_workers(pool, name, threads)) {
+        dfm_pool_free(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+bool dfm_pool_reserve(dfm_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    bool room = pool->queued + pool->reserved < pool->capacity;
+    pool->reserved += room;
+    pthread_mutex_unlock(&pool->lock);
+    return room;
+}
+
+void dfm_pool_submit(dfm_pool *pool, dfm_job *job) {
+    pthread_mutex_lock(&pool->lock);
+    pool->reserved--;
+    pool->jobs[(pool->first + pool->queued) % pool->capacity] = job;
+    pool->queued++;
+    pthread_cond_signal(&pool->filled);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+bool dfm_pool_is_full(dfm_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    bool full = pool->queued + pool->reserved >= pool->capacity;
+    pthread_mutex_unlock(&pool->lock);
+    return full;
+}
+
+void dfm_pool_free(dfm_pool *pool) {
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->filled);
+    pthread_mutex_unlock(&pool->lock);
+    for (uint32_t i = 0; i < pool->worker_count; i++)
+        pthread_join(pool->workers[i].thread, NULL);
+    pthread_cond_destroy(&pool->filled);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->workers);
+    free(pool->jobs);
+    free(pool);
+}

@@ -1,0 +1,32 @@
+/* A bounded queue with a fixed number of threads behind it.
+ *
+ * Thread safety: any thread may reserve and submit. Jobs run in the order of submission, each on
+ * one thread; a thread's index (0 .. threads - 1) goes with the call, for per-thread scratch. */
+#ifndef DFM_SERVER_POOL_H
+#define DFM_SERVER_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Embedded in what is to be done; the pool only calls `run`. */
+typedef struct dfm_job {
+    void (*run)(struct dfm_job *job, uint32_t thread);
+} dfm_job;
+
+typedef struct dfm_pool dfm_pool;
+
+/* `name` (15 bytes at most) shows in ps -L. NULL: no memory, or a thread could not be started. */
+dfm_pool *dfm_pool_create(const char *name, uint32_t threads, uint32_t queue);
+
+/* Takes a place in the queue for one submit to come; false: the queue is full. Two steps, so that
+ * a connection is suspended only when its job is certain to be taken. */
+bool dfm_pool_reserve(dfm_pool *pool);
+void dfm_pool_submit(dfm_pool *pool, dfm_job *job);
+
+/* A hint: true where reserve would most likely fail now. */
+bool dfm_pool_is_full(dfm_pool *pool);
+
+/* Runs what is queued, then joins the threads. NULL is allowed. */
+void dfm_pool_free(dfm_pool *pool);
+
+#endif
