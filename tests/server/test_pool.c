@@ -1,0 +1,106 @@
+/* The worker pool: order, bound, indices, and an end that loses no job. */
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/pool.h"
+
+typedef struct job {
+    dfm_job job; /* first */
+    uint32_t number, ran_on;
+    atomic_int runs;
+} job;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a gate that holds workers back */
+static atomic_uint started, finished;
+static uint32_t order[64];
+
+static void run_gated(dfm_job *base, uint32_t thread) {
+    job *j = (job *)base;
+    j->ran_on = thread;
+    atomic_fetch_add(&started, 1);
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
+    order[atomic_fetch_add(&finished, 1)] = j->number;
+    atomic_fetch_add(&j->runs, 1);
+}
+
+static void wait_until(atomic_uint *counter, uint32_t value) {
+    while (atomic_load(counter) < value)
+        sched_yield();
+}
+
+START_TEST(queue_is_bounded_by_waiting_jobs) {
+    dfm_pool *pool = dfm_pool_create("test", 1, 2);
+    job jobs[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
+    for (int i = 0; i < 3; i++)
+        jobs[i].job.run = run_gated;
+    pthread_mutex_lock(&lock);
+    ck_assert(dfm_pool_reserve(pool));
+    dfm_pool_submit(pool, &jobs[0].job);
+    wait_until(&started, 1); /* the running job is not in the queue */
+    ck_assert(dfm_pool_reserve(pool));
+    ck_assert(dfm_pool_reserve(pool));
+    ck_assert(dfm_pool_is_full(pool));
+    ck_assert(!dfm_pool_reserve(pool));
+    dfm_pool_submit(pool, &jobs[1].job);
+    dfm_pool_submit(pool, &jobs[2].job);
+    ck_assert(!dfm_pool_reserve(pool));
+    pthread_mutex_unlock(&lock);
+    wait_until(&finished, 3);
+    ck_assert(!dfm_pool_is_full(pool));
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(order[i], i);
+    dfm_pool_free(pool);
+}
+END_TEST
+
+START_TEST(every_thread_has_its_own_index) {
+    enum { THREADS = 3 };
+    dfm_pool *pool = dfm_pool_create("test", THREADS, 8);
+    job jobs[THREADS] = {{.number = 0}};
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < THREADS; i++) {
+        jobs[i].job.run = run_gated;
+        ck_assert(dfm_pool_reserve(pool));
+        dfm_pool_submit(pool, &jobs[i].job);
+    }
+    wait_until(&started, THREADS); /* all at once, so each on a thread of its own */
+    pthread_mutex_unlock(&lock);
+    wait_until(&finished, THREADS);
+    dfm_pool_free(pool);
+    uint32_t seen = 0;
+    for (int i = 0; i < THREADS; i++)
+        seen |= 1u << jobs[i].ran_on;
+    ck_assert_uint_eq(seen, 7);
+}
+END_TEST
+
+START_TEST(free_runs_what_is_queued) {
+    dfm_pool *pool = dfm_pool_create("test", 2, 64);
+    static job jobs[64];
+    for (int i = 0; i < 64; i++) {
+        jobs[i].job.run = run_gated;
+        ck_assert(dfm_pool_reserve(pool));
+        dfm_pool_submit(pool, &jobs[i].job);
+    }
+    dfm_pool_free(pool);
+    for (int i = 0; i < 64; i++)
+        ck_assert_int_eq(atomic_load(&jobs[i].runs), 1);
+    dfm_pool_free(NULL);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("pool");
+    TCase *tests = tcase_create("all");
+    tcase_add_test(tests, queue_is_bounded_by_waiting_jobs);
+    tcase_add_test(tests, every_thread_has_its_own_index);
+    tcase_add_test(tests, free_runs_what_is_queued);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
