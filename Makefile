@@ -99,11 +99,11 @@ $(BUILD)/deformd: $(MAIN) $(LIBS) $(GENERATED)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
 
 # The generator of test and sample models (tests/data/README.md).
-$(BUILD)/make-model: $(BUILD)/tests/data/make_model.o $(BUILD)/tests/data/models.o $(BUILD)/libcore.a $(BUILD)/libkernels.a $(BUILD)/gen/skin_cl.o
+$(BUILD)/make-model: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/data/*.c)) $(BUILD)/libcore.a $(BUILD)/libkernels.a $(BUILD)/gen/skin_cl.o
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
 
 # --- tests -----------------------------------------------------------------------------------
-# tests/<layer>/test_*.c is a program each; tests/*/support*.c, tests/data/models.c and
+# tests/<layer>/test_*.c is a program each; tests/*/support*.c, tests/data/*.c and
 # tests/reference/*.c are linked into all of them.
 TEST_SOURCES := $(sort $(wildcard tests/kernels/test_*.c tests/core/test_*.c tests/api/test_*.c tests/server/test_*.c))
 TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(sort $(filter-out tests/data/make_model.c,$(wildcard tests/data/*.c)) $(wildcard tests/support*.c tests/reference/*.c)))
