@@ -23,6 +23,17 @@ static inline void vec3_sub(double out[3], const double a[3], const double b[3])
         out[i] = a[i] - b[i];
 }
 
+/* To unit length. Returns false, and leaves it as it is, where it has no direction. */
+static inline bool vec3_unit(double v[3]) {
+    double length2 = vec3_dot(v, v);
+    if (!(length2 > 1e-200 && length2 < 1e300))
+        return false;
+    double scale = 1 / sqrt(length2);
+    for (int k = 0; k < 3; k++)
+        v[k] *= scale;
+    return true;
+}
+
 static inline void quat_identity(double q[4]) {
     q[0] = q[1] = q[2] = 0, q[3] = 1;
 }

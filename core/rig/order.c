@@ -3,68 +3,91 @@
 
 #include <stdlib.h>
 
-/* Bones without a parent that the model has get -1. */
-static void take_parents(dfm_rig *rig, const dfm_pmx *pmx, dfm_warnings *warnings) {
-    for (uint32_t i = 0; i < rig->bone_count; i++) {
-        int32_t parent = pmx->bones[i].parent;
-        bool valid = parent >= 0 && (uint32_t)parent < rig->bone_count;
-        if (!valid && parent != -1)
-            dfm_warn(warnings, "parent-invalid", i,
-                     "bone %u names bone %d as its parent, and the model has %u; it has none now "
-                     "(%s)",
-                     i, parent, rig->bone_count, pmx->bones[i].name.data);
-        rig->bones[i].parent = valid ? parent : -1;
-    }
-}
-
-/* Walks up from every bone, each bone once: `walk[i]` is the number of the walk that met bone i,
- * and meeting a bone of the same walk again means a cycle. */
-static void cut_cycles(dfm_rig *rig, const dfm_pmx *pmx, uint32_t *walk, dfm_warnings *warnings) {
-    for (uint32_t start = 0; start < rig->bone_count; start++) {
+void dfm_forest_cut(int32_t *above, uint32_t count, uint32_t *seen,
+                    void (*cut)(void *context, uint32_t node, uint32_t above), void *context) {
+    for (uint32_t start = 0; start < count; start++) {
         uint32_t at = start;
-        while (!walk[at]) {
-            walk[at] = start + 1;
-            int32_t parent = rig->bones[at].parent;
-            if (parent < 0)
+        while (!seen[at]) { /* by an earlier walk: no cycle can be reached from there any more */
+            seen[at] = start + 1;
+            if (above[at] < 0)
                 break;
-            if (walk[parent] == start + 1) {
-                dfm_warn(warnings, "parent-cycle", at,
-                         "bone %u is its own ancestor through bone %d; it has no parent now (%s)",
-                         at, parent, pmx->bones[at].name.data);
-                rig->bones[at].parent = -1;
+            uint32_t next = (uint32_t)above[at];
+            if (seen[next] == start + 1) {
+                above[at] = -1;
+                cut(context, at, next);
                 break;
             }
-            at = (uint32_t)parent;
+            at = next;
         }
     }
 }
 
-/* Pre-order over the trees, roots and siblings by index: a bone's descendants follow it. Walks by
- * parents and siblings, since a chain of 30,000 bones must not take as many stack frames. */
-static void fill_parent_first(dfm_rig *rig, int32_t *first_child, int32_t *next_sibling) {
-    for (uint32_t i = 0; i < rig->bone_count; i++)
-        first_child[i] = next_sibling[i] = -1;
-    for (uint32_t i = rig->bone_count; i-- > 0;) {
-        int32_t parent = rig->bones[i].parent;
-        if (parent >= 0) {
-            next_sibling[i] = first_child[parent];
-            first_child[parent] = (int32_t)i;
+/* Pre-order, by parents and siblings: a chain of 30,000 bones must not take as many stack frames.
+ */
+void dfm_forest_walk(const int32_t *above, uint32_t count, int32_t *links, uint32_t *order) {
+    int32_t *first_under = links, *next_sibling = links + count;
+    for (uint32_t i = 0; i < count; i++)
+        first_under[i] = next_sibling[i] = -1;
+    for (uint32_t i = count; i-- > 0;) {
+        if (above[i] >= 0) {
+            next_sibling[i] = first_under[above[i]];
+            first_under[above[i]] = (int32_t)i;
         }
     }
-    uint32_t count = 0;
-    for (uint32_t root = 0; root < rig->bone_count; root++) {
-        int32_t at = rig->bones[root].parent < 0 ? (int32_t)root : -1;
+    uint32_t done = 0;
+    for (uint32_t root = 0; root < count; root++) {
+        int32_t at = above[root] < 0 ? (int32_t)root : -1;
         while (at >= 0) {
-            rig->parent_first[count++] = (uint32_t)at;
-            if (first_child[at] >= 0) {
-                at = first_child[at];
+            order[done++] = (uint32_t)at;
+            if (first_under[at] >= 0) {
+                at = first_under[at];
                 continue;
             }
             while (at >= 0 && next_sibling[at] < 0)
-                at = rig->bones[at].parent;
+                at = above[at];
             if (at >= 0)
                 at = next_sibling[at];
         }
+    }
+}
+
+typedef struct parents {
+    const dfm_pmx *pmx;
+    dfm_warnings *warnings;
+    int32_t *above;
+} parents;
+
+/* Bones with a parent that the model lacks get none. */
+static void take_parents(const parents *p) {
+    uint32_t count = p->pmx->bone_count;
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t parent = p->pmx->bones[i].parent;
+        bool valid = parent >= 0 && (uint32_t)parent < count;
+        if (!valid && parent != -1)
+            dfm_warn(p->warnings, "parent-invalid", i,
+                     "bone %u names bone %d as its parent, and the model has %u; it has none now "
+                     "(%s)",
+                     i, parent, count, p->pmx->bones[i].name.data);
+        p->above[i] = valid ? parent : -1;
+    }
+}
+
+static void warn_cycle(void *context, uint32_t bone, uint32_t parent) {
+    const parents *p = context;
+    dfm_warn(p->warnings, "parent-cycle", bone,
+             "bone %u is its own ancestor through bone %u; it has no parent now (%s)", bone, parent,
+             p->pmx->bones[bone].name.data);
+}
+
+static void measure_subtrees(dfm_rig *rig) {
+    for (uint32_t i = 0; i < rig->bone_count; i++) {
+        rig->position[rig->parent_first[i]] = i;
+        rig->subtree_size[i] = 1;
+    }
+    for (uint32_t i = rig->bone_count; i-- > 0;) {
+        uint32_t bone = rig->parent_first[i];
+        if (rig->bones[bone].parent >= 0)
+            rig->subtree_size[rig->bones[bone].parent] += rig->subtree_size[bone];
     }
 }
 
@@ -85,18 +108,25 @@ dfm_status dfm_rig_sort(dfm_rig *rig, const dfm_pmx *pmx, dfm_arena *arena, dfm_
     uint32_t count = rig->bone_count;
     rig->order = dfm_arena_alloc(arena, count, sizeof *rig->order);
     rig->parent_first = dfm_arena_alloc(arena, count, sizeof *rig->parent_first);
-    int32_t *links = calloc(2 * (size_t)count + 1, sizeof *links);
-    if (!rig->order || !rig->parent_first || !links) {
-        free(links);
+    rig->position = dfm_arena_alloc(arena, count, sizeof *rig->position);
+    rig->subtree_size = dfm_arena_alloc(arena, count, sizeof *rig->subtree_size);
+    int32_t *scratch = calloc(3 * (size_t)count + 1, sizeof *scratch);
+    if (!rig->order || !rig->parent_first || !rig->position || !rig->subtree_size || !scratch) {
+        free(scratch);
         return dfm_fail(error, DFM_ERROR_NO_MEMORY, "bones", -1, -1, "no memory for %u bones",
                         count);
     }
-    take_parents(rig, pmx, warnings);
-    cut_cycles(rig, pmx, (uint32_t *)links, warnings);
-    fill_parent_first(rig, links, links + count);
-    free(links);
-    for (uint32_t i = 0; i < count; i++)
+    parents p = {pmx, warnings, scratch};
+    take_parents(&p);
+    dfm_forest_cut(p.above, count, (uint32_t *)scratch + count, warn_cycle, &p);
+    dfm_forest_walk(p.above, count, scratch + count, rig->parent_first);
+    for (uint32_t i = 0; i < count; i++) {
+        rig->bones[i].parent = p.above[i];
         rig->order[i] = i;
-    qsort_r(rig->order, count, sizeof *rig->order, compare_bones, pmx->bones);
+    }
+    free(scratch);
+    measure_subtrees(rig);
+    if (count > 0)
+        qsort_r(rig->order, count, sizeof *rig->order, compare_bones, pmx->bones);
     return DFM_OK;
 }

@@ -70,6 +70,31 @@ static dfm_status take_morphs(dfm_rig *rig, const dfm_pmx *pmx, dfm_arena *arena
     return status;
 }
 
+static dfm_status take_fixed_axes(dfm_rig *rig, const dfm_pmx *pmx, dfm_arena *arena,
+                                  dfm_warnings *warnings, dfm_error *error) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < pmx->bone_count; i++)
+        count += (pmx->bones[i].flags & DFM_BONE_FIXED_AXIS) != 0;
+    rig->fixed_axes = dfm_arena_alloc(arena, count, sizeof *rig->fixed_axes);
+    if (!rig->fixed_axes)
+        return no_memory(error);
+    for (uint32_t i = 0; i < pmx->bone_count; i++) {
+        if (!(pmx->bones[i].flags & DFM_BONE_FIXED_AXIS))
+            continue;
+        dfm_rig_fixed_axis *fixed = &rig->fixed_axes[rig->fixed_axis_count];
+        *fixed = (dfm_rig_fixed_axis){.bone = i};
+        for (int k = 0; k < 3; k++)
+            fixed->axis[k] = pmx->bones[i].fixed_axis[k];
+        if (vec3_unit(fixed->axis))
+            rig->fixed_axis_count++;
+        else
+            dfm_warn(warnings, "fixed-axis-invalid", i,
+                     "bone %u has a fixed axis without a direction; it turns freely (%s)", i,
+                     pmx->bones[i].name.data);
+    }
+    return DFM_OK;
+}
+
 static void take_rest(dfm_rig *rig, const dfm_pmx *pmx) {
     for (uint32_t i = 0; i < rig->bone_count; i++) {
         for (int k = 0; k < 3; k++)
@@ -94,28 +119,51 @@ dfm_status dfm_rig_build(dfm_rig *rig, const dfm_pmx *pmx, dfm_arena *arena, dfm
     if (status != DFM_OK)
         return status;
     take_rest(rig, pmx);
-    return take_morphs(rig, pmx, arena, warnings, error);
+    status = take_fixed_axes(rig, pmx, arena, warnings, error);
+    if (status == DFM_OK)
+        status = dfm_rig_take_appends(rig, pmx, arena, warnings, error);
+    if (status == DFM_OK)
+        status = dfm_rig_take_solvers(rig, pmx, arena, warnings, error);
+    if (status == DFM_OK)
+        status = take_morphs(rig, pmx, arena, warnings, error);
+    return status;
 }
 
-enum { STATE_ALIGNMENT = 64 };
+/* Where the arrays of a state lie in its memory. */
+typedef struct state_layout {
+    size_t global, rotation, local, stamps, links, bytes;
+} state_layout;
 
-static size_t align_up(size_t bytes) {
-    return (bytes + STATE_ALIGNMENT - 1) / STATE_ALIGNMENT * STATE_ALIGNMENT;
+static size_t place_array(size_t *at, size_t count, size_t size) {
+    enum { ALIGNMENT = 64 };
+    size_t here = *at;
+    *at = (here + count * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return here;
+}
+
+static state_layout lay_out(const dfm_rig *rig) {
+    const dfm_rig_state *none = NULL;
+    state_layout layout = {0};
+    size_t count = rig->bone_count, *at = &layout.bytes;
+    layout.global = place_array(at, count, sizeof *none->global);
+    layout.rotation = place_array(at, count, sizeof *none->rotation);
+    layout.local = place_array(at, count, sizeof *none->local);
+    layout.stamps = place_array(at, count, sizeof *none->stamps);
+    layout.links = place_array(at, rig->max_link_count, sizeof *none->links);
+    return layout;
 }
 
 size_t dfm_rig_state_bytes(const dfm_rig *rig) {
-    dfm_rig_state *none = NULL;
-    size_t count = rig->bone_count;
-    return align_up(count * sizeof *none->global) + align_up(count * sizeof *none->rotation) +
-           align_up(count * sizeof *none->local) + STATE_ALIGNMENT;
+    size_t bytes = lay_out(rig).bytes;
+    return bytes > 0 ? bytes : 64;
 }
 
 void dfm_rig_state_place(dfm_rig_state *state, const dfm_rig *rig, void *memory) {
-    char *at = memory;
-    size_t count = rig->bone_count;
-    state->global = (void *)at;
-    at += align_up(count * sizeof *state->global);
-    state->rotation = (void *)at;
-    at += align_up(count * sizeof *state->rotation);
-    state->local = (void *)at;
+    state_layout layout = lay_out(rig);
+    char *base = memory;
+    state->global = (void *)(base + layout.global);
+    state->rotation = (void *)(base + layout.rotation);
+    state->local = (void *)(base + layout.local);
+    state->stamps = (void *)(base + layout.stamps);
+    state->links = (void *)(base + layout.links);
 }
