@@ -391,7 +391,7 @@ static const struct part parts[] = {
      .cap_rings = 7,
      .rings = 2,
      .segments = 22,
-     ELLIPSOID(0, 18.65f, 0.28f, 1.28f, 1.32f, 1.25f)},
+     ELLIPSOID(0, 18.7f, 0.22f, 1.28f, 1.38f, 1.25f)},
     {.material = "髪",
      .bone = "頭",
      .cap_rings = 4,
