@@ -58,30 +58,31 @@ static void *allocate(struct reader *reader, size_t count, size_t size) {
 }
 
 /* A count, which must leave room for that many records of at least `record_bytes` in the file (so
- * that four bytes cannot make the process allocate gigabytes) and be no more than `limit`. */
-static uint32_t read_count(struct reader *reader, const char *what, uint32_t limit,
-                           size_t record_bytes) {
+ * that four bytes cannot make the process allocate gigabytes) and, with `used` records before, be
+ * no more than `limit`. */
+static uint32_t read_more(struct reader *reader, const char *what, uint32_t limit, uint32_t used,
+                          size_t record_bytes) {
     dfm_stream *stream = &reader->stream;
     size_t offset = stream->at;
     int32_t count = dfm_stream_i32(stream, what);
-    if (count < 0) {
+    size_t remaining = dfm_stream_remaining(stream);
+    if (count < 0)
         dfm_stream_fail(stream, DFM_ERROR_MALFORMED, offset,
                         "%s is %" PRId32 ", 0 or more expected", what, count);
-        return 0;
-    }
-    size_t remaining = dfm_stream_remaining(stream);
-    if (!failed(reader) && (size_t)count > remaining / record_bytes) {
+    else if ((size_t)count > remaining / record_bytes)
         dfm_stream_fail(stream, DFM_ERROR_TRUNCATED, offset,
                         "%s is %" PRId32 ", which takes at least %zu bytes, and %zu remain", what,
                         count, (size_t)count * record_bytes, remaining);
-        return 0;
-    }
-    if ((uint32_t)count > limit) {
-        stream->status = dfm_fail_limit(stream->error, stream->section, stream->item,
-                                        (int64_t)offset, limit, (uint64_t)count, what);
-        return 0;
-    }
-    return (uint32_t)count;
+    else if ((uint32_t)count > limit - used)
+        stream->status =
+            dfm_fail_limit(stream->error, stream->section, stream->item, (int64_t)offset, limit,
+                           (uint64_t)used + (uint64_t)count, what);
+    return failed(reader) ? 0 : (uint32_t)count;
+}
+
+static uint32_t read_count(struct reader *reader, const char *what, uint32_t limit,
+                           size_t record_bytes) {
+    return read_more(reader, what, limit, 0, record_bytes);
 }
 
 static dfm_text read_text(struct reader *reader, const char *what) {
@@ -486,9 +487,8 @@ static void read_ik(struct reader *reader, dfm_pmx_bone *bone) {
     bone->ik_target = read_bone_index(reader, "IK target");
     bone->ik_loop_count = dfm_stream_i32(&reader->stream, "IK loop count");
     read_finite(reader, &bone->ik_limit_rad, 1, "IK limit angle");
-    uint32_t limit = reader->limits->max_ik_links - reader->ik_links;
-    uint32_t count =
-        read_count(reader, "IK link count", limit, (size_t)reader->bone_index_size + 1);
+    uint32_t count = read_more(reader, "IK link count", reader->limits->max_ik_links,
+                               reader->ik_links, (size_t)reader->bone_index_size + 1);
     bone->ik_links = allocate(reader, count, sizeof *bone->ik_links);
     reader->ik_links += count;
     for (uint32_t i = 0; i < count && !failed(reader); i++)
@@ -655,9 +655,8 @@ static void read_morph(struct reader *reader, dfm_pmx_morph *morph) {
     if (morph->type >= DFM_MORPH_TYPE_COUNT)
         dfm_stream_fail(stream, DFM_ERROR_MALFORMED, stream->at - 1,
                         "morph type is %d, 0 to 10 expected", morph->type);
-    uint32_t limit = reader->limits->max_morph_offsets - reader->morph_offsets;
-    morph->count =
-        read_count(reader, "morph offset count", limit, morph_offset_bytes(reader, morph->type));
+    morph->count = read_more(reader, "morph offset count", reader->limits->max_morph_offsets,
+                             reader->morph_offsets, morph_offset_bytes(reader, morph->type));
     reader->morph_offsets += morph->count;
     read_offsets(reader, morph);
 }
