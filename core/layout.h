@@ -40,6 +40,14 @@ void dfm_layout_finish(dfm_layout *layout, uint32_t vertex_count);
 /* Where attribute i of the layout lies in a frame buffer, and its element stride. */
 dfm_skin_output dfm_layout_output(const dfm_layout *layout, uint32_t i, void *frame);
 
+/* Writes one element of `count` components, in the layout's component type. */
+void dfm_layout_store(const dfm_layout *layout, const dfm_skin_output *output, uint32_t vertex,
+                      const float *values, uint32_t count);
+
+/* An attribute's values in the document, vertex after vertex, dfm_attribute_components each. The
+ * document has vertices and the attribute. */
+const float *dfm_layout_source(const dfm_pmx_vertices *vertices, dfm_attribute attribute);
+
 /* Writes attribute i of the layout as it is in bind pose (position and normal included: the normal
  * as the file has it, not finite ones as 0), into a frame buffer. */
 void dfm_layout_write_bind(const dfm_layout *layout, uint32_t i, const dfm_pmx_vertices *vertices,

@@ -10,6 +10,8 @@
 
 #include "kernels/skin_layout.h"
 
+#include <float.h>
+
 typedef enum dfm_component { DFM_COMPONENT_F32, DFM_COMPONENT_F16 } dfm_component;
 
 /* One three-component output, one element a vertex in file order. */
@@ -38,6 +40,13 @@ typedef struct dfm_skin_args {
 typedef void dfm_skin_kernel(const dfm_skin_args *args);
 
 dfm_skin_kernel dfm_skin_scalar;
+
+/* Nothing that is sent is not finite: infinities become the largest finite of their sign, what is
+ * not a number -FLT_MAX. */
+static inline float dfm_finite(float x) {
+    x = x > -FLT_MAX ? x : -FLT_MAX;
+    return x < FLT_MAX ? x : FLT_MAX;
+}
 
 /* The f16 of a float: round to nearest even, clamp to the largest finite, NaN becomes 0. */
 uint16_t dfm_half_from_float(float value);

@@ -1,0 +1,85 @@
+/* The CPU skinner: the kernels work on the bind data as it is, so there is nothing to convert. */
+#include "core/skinner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct cpu_skinner {
+    dfm_skinner base; /* first */
+    dfm_skin_kernel *kernel;
+};
+
+static dfm_status cpu_open(const dfm_skinner_options *options, dfm_skinner **skinner,
+                           dfm_error *error) {
+    struct cpu_skinner *cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return dfm_fail(error, DFM_ERROR_NO_MEMORY, "skinner", -1, -1, "no memory");
+    cpu->base.backend = &dfm_skinner_cpu;
+    cpu->base.worker_count = options->worker_count;
+    cpu->kernel = dfm_skin_scalar;
+    snprintf(cpu->base.description, sizeof cpu->base.description, "scalar");
+    *skinner = &cpu->base;
+    return DFM_OK;
+}
+
+static dfm_status cpu_bind(dfm_skinner *skinner, const dfm_skin_bind *data,
+                           dfm_skin_binding **binding, dfm_error *error) {
+    (void)skinner;
+    dfm_skin_binding *made = calloc(1, sizeof *made);
+    if (!made)
+        return dfm_fail(error, DFM_ERROR_NO_MEMORY, "skinner", -1, -1, "no memory");
+    made->data = data;
+    made->resident_bytes = sizeof *made;
+    *binding = made;
+    return DFM_OK;
+}
+
+static dfm_skin_args job_args(const dfm_skin_bind *data, const dfm_skin_job *job) {
+    bool morphed = job->deltas.touched_count > 0;
+    return (dfm_skin_args){
+        .blocks = data->blocks,
+        .data = data->data,
+        .vertex = data->vertex,
+        .block_first = 0,
+        .block_count = data->block_count,
+        .palette = job->palette,
+        .rotations = job->rotations,
+        .duals = job->duals,
+        .deltas = morphed ? job->deltas.deltas : NULL,
+        .delta_stamps = morphed ? job->deltas.stamps : NULL,
+        .generation = job->deltas.generation,
+        .component = job->component,
+        .position = job->position,
+        .normal = job->normal,
+    };
+}
+
+static dfm_status cpu_run(dfm_skinner *skinner, dfm_skin_binding *binding, uint32_t worker,
+                          const dfm_skin_job *jobs, size_t job_count, dfm_error *error) {
+    (void)worker;
+    (void)error;
+    const struct cpu_skinner *cpu = (const struct cpu_skinner *)skinner;
+    for (size_t i = 0; i < job_count; i++) {
+        dfm_skin_args args = job_args(binding->data, &jobs[i]);
+        cpu->kernel(&args);
+    }
+    return DFM_OK;
+}
+
+static void cpu_unbind(dfm_skinner *skinner, dfm_skin_binding *binding) {
+    (void)skinner;
+    free(binding);
+}
+
+static void cpu_close(dfm_skinner *skinner) {
+    free(skinner);
+}
+
+const dfm_skinner_backend dfm_skinner_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .bind = cpu_bind,
+    .run = cpu_run,
+    .unbind = cpu_unbind,
+    .close = cpu_close,
+};
