@@ -119,6 +119,16 @@ $(E2E_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(E2E_SUPPORT) $(TEST_SUPPORT
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .SECONDARY:
 
+# `make soak SECONDS=30 CONNECTIONS=64 [config=tsan]`: load on a real daemon, with figures.
+SECONDS ?= 30
+CONNECTIONS ?= 64
+LOAD := $(BUILD)/tests/bench/load
+$(LOAD): $(BUILD)/tests/bench/load.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+.PHONY: soak
+soak: $(LOAD) $(BUILD)/deformd
+	DEFORMD=$(BUILD)/deformd $(LOAD) -c $(CONNECTIONS) -s $(SECONDS)
+
 # --- fuzzers ---------------------------------------------------------------------------------
 # tests/fuzz/fuzz_<what>.c is a libFuzzer target; tests/fuzz/cases/<what>/ holds its saved cases,
 # which `make check` replays through the same code without libFuzzer (replay.c).

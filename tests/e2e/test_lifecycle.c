@@ -1,0 +1,311 @@
+/* Start and end of the daemon: sockets, flags, OpenCL missing, drain, second signal. */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/e2e/support.h"
+
+static const char *program(void) {
+    const char *named = getenv("DEFORMD");
+    return named ? named : "build/release/deformd";
+}
+
+/* Runs a command line of the daemon that ends by itself; returns its exit status. */
+static int run(const char *arguments, char *output, size_t output_size) {
+    char command[512];
+    snprintf(command, sizeof command, "timeout 20 %s %s 2>&1", program(), arguments);
+    FILE *pipe = popen(command, "r");
+    output[fread(output, 1, output_size - 1, pipe)] = '\0';
+    return WEXITSTATUS(pclose(pipe));
+}
+
+static void upload_small(daemon_process *d, char id[64]) {
+    dfm_arena arena = {0};
+    dfm_pmx figure = model_figure(&arena);
+    strcpy(id, upload(d, &figure, ""));
+    dfm_arena_free(&arena);
+}
+
+START_TEST(help_and_version_end_well) {
+    char output[16384];
+    ck_assert_int_eq(run("--help", output, sizeof output), 0);
+    ck_assert_ptr_nonnull(strstr(output, "--max-inflight-bytes"));
+    ck_assert_int_eq(run("--version", output, sizeof output), 0);
+    ck_assert_int_eq(strncmp(output, "deformd ", 8), 0);
+}
+END_TEST
+
+START_TEST(wrong_flag_ends_with_2_and_says_why) {
+    char output[4096];
+    ck_assert_int_eq(run("--queue 0", output, sizeof output), 2);
+    ck_assert_ptr_nonnull(strstr(output, "--queue"));
+    ck_assert_ptr_nonnull(strstr(output, "1..65536"));
+}
+END_TEST
+
+START_TEST(place_that_cannot_be_had_ends_with_1_and_says_why) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(NULL);
+    char arguments[512], output[4096];
+    snprintf(arguments, sizeof arguments, "--listen 127.0.0.1:%d", d.port);
+    ck_assert_int_eq(run(arguments, output, sizeof output), 1);
+    ck_assert_ptr_nonnull(strstr(output, "in use"));
+    ck_assert_int_eq(run("--listen 127.0.0.1", output, sizeof output), 1);
+    ck_assert_ptr_nonnull(strstr(output, "HOST:PORT"));
+    ck_assert_int_eq(run("--listen unix:/nonexistent/folder/socket", output, sizeof output), 1);
+    daemon_stop(&d);
+}
+END_TEST
+
+START_TEST(ipv6_and_names_are_listened_on) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--listen", "localhost:0"));
+    reply r = http_get(&d, "/readyz");
+    expect_status(&r, 200);
+    reply_free(&r);
+    daemon_stop(&d);
+    int six = socket(AF_INET6, SOCK_STREAM, 0); /* containers without IPv6 are common */
+    if (six < 0)
+        return;
+    close(six);
+    d = daemon_start(ARGUMENTS("--listen", "[::]:0"));
+    ck_assert_int_eq(strncmp(d.url, "http://[::]:", 12), 0);
+    close(raw_connect(&d)); /* takes IPv4 as well */
+    daemon_stop(&d);
+}
+END_TEST
+
+START_TEST(unix_socket_is_served_replaced_when_stale_and_removed_at_the_end) {
+    daemon_hide_opencl();
+    char folder[] = "/tmp/deformd-unix-XXXXXX", listen[128], output[4096];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(listen, sizeof listen, "unix:%s/socket", folder);
+    const char *path = listen + 5;
+    daemon_process d = daemon_start(ARGUMENTS("--listen", listen));
+    reply r = http_get(&d, "/livez");
+    expect_status(&r, 200);
+    reply_free(&r);
+    char arguments[160];
+    snprintf(arguments, sizeof arguments, "--listen %s", listen);
+    ck_assert_int_eq(run(arguments, output, sizeof output), 1); /* in use: not taken over */
+    r = http_get(&d, "/livez");
+    expect_status(&r, 200);
+    reply_free(&r);
+    kill(d.pid, SIGKILL); /* leaves its file behind */
+    ck_assert_int_eq(daemon_wait(&d, 5000), 1000 + SIGKILL);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    d = daemon_start(ARGUMENTS("--listen", listen));
+    daemon_stop(&d);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    FILE *file = fopen(path, "w"); /* a plain file is never removed */
+    fclose(file);
+    ck_assert_int_eq(run(arguments, output, sizeof output), 1);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    unlink(path);
+    rmdir(folder);
+}
+END_TEST
+
+START_TEST(start_says_what_runs) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--workers", "3", "--log-format", "json"));
+    reply r = http_get(&d, "/livez");
+    reply_free(&r);
+    daemon_stop(&d);
+    d.pid = 0;
+    d = daemon_start(ARGUMENTS("--workers", "3"));
+    char *log = daemon_log(&d);
+    ck_assert_ptr_nonnull(strstr(log, "info deformd "));
+    ck_assert_ptr_nonnull(strstr(log, "skinner cpu: "));
+    ck_assert_ptr_nonnull(strstr(log, "warn opencl-unavailable: "));
+    ck_assert_ptr_nonnull(strstr(log, "workers 3"));
+    ck_assert_ptr_nonnull(strstr(log, "models live in memory only"));
+    free(log);
+    daemon_stop(&d);
+}
+END_TEST
+
+START_TEST(model_set_to_gpu_without_opencl_runs_on_the_cpu_and_says_so) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(NULL);
+    char id[64], path[128];
+    upload_small(&d, id);
+    snprintf(path, sizeof path, "/models/%s", id);
+    reply r = http_get(&d, path);
+    expect_status(&r, 200);
+    ck_assert_str_eq(reply_field(&r, "mode"), "gpu");
+    ck_assert_str_eq(reply_field(&r, "effective_mode"), "cpu");
+    ck_assert_ptr_nonnull(strstr((char *)r.body, "opencl-unavailable"));
+    reply_free(&r);
+    strcat(path, "/deform");
+    r = http_json(&d, "POST", path, "{}");
+    expect_status(&r, 200);
+    ck_assert_str_eq(reply_header(&r, "Deformd-Skinner"), "cpu");
+    reply_free(&r);
+    daemon_stop(&d);
+}
+END_TEST
+
+START_TEST(strict_mode_without_opencl_refuses_gpu_with_503) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--strict-mode"));
+    dfm_arena arena = {0};
+    size_t size;
+    dfm_pmx figure = model_figure(&arena);
+    uint8_t *bytes = model_bytes(&figure, NULL, &size);
+    dfm_arena_free(&arena);
+    reply r = http(&d, &(request){.path = "/models", .body = bytes, .size = size});
+    expect_status(&r, 503);
+    ck_assert_ptr_nonnull(strstr((char *)r.body, "opencl-unavailable"));
+    reply_free(&r);
+    char path[128];
+    snprintf(path, sizeof path, "/models/%s", upload_bytes(&d, bytes, size, "?mode=cpu"));
+    r = http_json(&d, "PATCH", path, "{\"mode\":\"gpu\"}");
+    expect_status(&r, 503);
+    reply_free(&r);
+    free(bytes);
+    daemon_stop(&d);
+}
+END_TEST
+
+START_TEST(term_in_the_middle_of_a_request_lets_it_end) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--workers", "1"));
+    char heavy[64];
+    strcpy(heavy, upload_heavy(&d));
+    background running, queued;
+    request what = heavy_deform(heavy, 20);
+    background_start(&running, &d, &what);
+    background_start(&queued, &d, &what);
+    int idle = raw_connect(&d); /* a kept-alive connection must not hold the end up */
+    raw_send(idle, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+    usleep(100000);
+    kill(d.pid, SIGTERM);
+    background_join(&running);
+    background_join(&queued);
+    expect_status(&running.reply, 200);
+    expect_status(&queued.reply, 200);
+    ck_assert_uint_eq(running.reply.size, 20 * 200000 * 6);
+    ck_assert_uint_eq(queued.reply.size, 20 * 200000 * 6);
+    uint64_t before = now_ms();
+    ck_assert_int_eq(daemon_wait(&d, 10000), 0);
+    ck_assert_uint_lt(now_ms() - before, 2000);
+    reply_free(&running.reply);
+    reply_free(&queued.reply);
+    close(idle);
+    unlink(d.log_path);
+}
+END_TEST
+
+START_TEST(draining_refuses_new_work_and_is_not_ready) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--workers", "1"));
+    char heavy[64];
+    strcpy(heavy, upload_heavy(&d));
+    bool closed;
+    int kept = raw_connect(&d), ready = raw_connect(&d);
+    raw_send(kept, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+    raw_send(ready, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+    char *text = raw_read(kept, 200, &closed);
+    ck_assert_msg(strncmp(text, "HTTP/1.1 200", 12) == 0, "%s", text);
+    free(text);
+    text = raw_read(ready, 200, &closed);
+    ck_assert_msg(strncmp(text, "HTTP/1.1 200", 12) == 0, "%s", text);
+    free(text);
+    background running;
+    request what = heavy_deform(heavy, 100);
+    background_start(&running, &d, &what);
+    usleep(150000);
+    kill(d.pid, SIGTERM);
+    usleep(50000);
+    char head[256];
+    snprintf(head, sizeof head,
+             "POST /models/%s/deform HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", heavy);
+    raw_send(kept, head);
+    raw_send(ready, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+    text = raw_read(kept, 5000, &closed);
+    ck_assert_msg(strncmp(text, "HTTP/1.1 503", 12) == 0, "%s", text);
+    ck_assert_ptr_nonnull(strstr(text, "Retry-After"));
+    ck_assert_ptr_nonnull(strstr(text, "Connection: close"));
+    ck_assert(closed);
+    free(text);
+    text = raw_read(ready, 5000, &closed);
+    ck_assert_msg(strncmp(text, "HTTP/1.1 503", 12) == 0, "%s", text);
+    free(text);
+    reply r = http_get(&d, "/livez"); /* nobody new comes in */
+    ck_assert_int_eq(r.status, 0);
+    reply_free(&r);
+    background_join(&running);
+    expect_status(&running.reply, 200);
+    reply_free(&running.reply);
+    ck_assert_int_eq(daemon_wait(&d, 10000), 0);
+    close(kept);
+    close(ready);
+    unlink(d.log_path);
+}
+END_TEST
+
+START_TEST(second_signal_ends_at_once) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--workers", "1"));
+    char heavy[64];
+    strcpy(heavy, upload_heavy(&d));
+    background running;
+    request what = heavy_deform(heavy, 100);
+    background_start(&running, &d, &what);
+    usleep(150000);
+    kill(d.pid, SIGTERM);
+    usleep(50000);
+    kill(d.pid, SIGINT);
+    ck_assert_int_eq(daemon_wait(&d, 2000), 128 + SIGINT);
+    background_join(&running);
+    ck_assert_int_eq(running.reply.status, 0);
+    reply_free(&running.reply);
+    unlink(d.log_path);
+}
+END_TEST
+
+START_TEST(drain_timeout_cuts_off_and_says_so) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--drain-timeout-ms", "100"));
+    int stuck = raw_connect(&d); /* an upload that never goes on */
+    raw_send(stuck, "POST /models HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nPmx");
+    usleep(100000);
+    kill(d.pid, SIGTERM);
+    ck_assert_int_eq(daemon_wait(&d, 5000), 3);
+    char *log = daemon_log(&d);
+    ck_assert_ptr_nonnull(strstr(log, "--drain-timeout-ms passed: 1 request"));
+    free(log);
+    close(stuck);
+    unlink(d.log_path);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("lifecycle");
+    TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, help_and_version_end_well);
+    tcase_add_test(tests, wrong_flag_ends_with_2_and_says_why);
+    tcase_add_test(tests, place_that_cannot_be_had_ends_with_1_and_says_why);
+    tcase_add_test(tests, ipv6_and_names_are_listened_on);
+    tcase_add_test(tests, unix_socket_is_served_replaced_when_stale_and_removed_at_the_end);
+    tcase_add_test(tests, start_says_what_runs);
+    tcase_add_test(tests, model_set_to_gpu_without_opencl_runs_on_the_cpu_and_says_so);
+    tcase_add_test(tests, strict_mode_without_opencl_refuses_gpu_with_503);
+    tcase_add_test(tests, term_in_the_middle_of_a_request_lets_it_end);
+    tcase_add_test(tests, draining_refuses_new_work_and_is_not_ready);
+    tcase_add_test(tests, second_signal_ends_at_once);
+    tcase_add_test(tests, drain_timeout_cuts_off_and_says_so);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
