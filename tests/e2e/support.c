@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,19 @@ uint64_t now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Ends the test; tools that use these functions outside of a test see the words on stderr. */
+__attribute__((format(printf, 2, 3))) static void require(bool good, const char *format, ...) {
+    if (good)
+        return;
+    char message[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s\n", message);
+    ck_abort_msg("%s", message);
 }
 
 /* --- the daemon --------------------------------------------------------------------------------
@@ -67,11 +81,10 @@ static void read_line(daemon_process *d, char *line, size_t size) {
 daemon_process daemon_start(char *const *arguments) {
     daemon_process d = {.log_path = "/tmp/deformd-e2e-XXXXXX"};
     int log = mkstemp(d.log_path), output[2];
-    ck_assert_int_ge(log, 0);
+    require(log >= 0 && pipe(output) == 0, "no file or pipe: %s", strerror(errno));
     close(log);
-    ck_assert_int_eq(pipe(output), 0);
     d.pid = fork();
-    ck_assert_int_ge(d.pid, 0);
+    require(d.pid >= 0, "fork: %s", strerror(errno));
     if (d.pid == 0)
         run_daemon(arguments, output[1], d.log_path);
     close(output[1]);
@@ -80,7 +93,7 @@ daemon_process daemon_start(char *const *arguments) {
     read_line(&d, line, sizeof line);
     if (sscanf(line, "listening on %319s", d.url) != 1) {
         char *text = daemon_log(&d);
-        ck_abort_msg("the daemon did not start: \"%s\"\n%s", line, text);
+        require(false, "the daemon did not start: \"%s\"\n%s", line, text);
     }
     const char *port = strrchr(d.url, ':');
     d.port = strncmp(d.url, "http", 4) == 0 ? atoi(port + 1) : 0;
@@ -91,7 +104,7 @@ int daemon_wait(daemon_process *d, int timeout_ms) {
     uint64_t deadline = now_ms() + (uint64_t)timeout_ms;
     int status;
     while (waitpid(d->pid, &status, WNOHANG) == 0) {
-        ck_assert_msg(now_ms() < deadline, "the daemon did not end within %d ms", timeout_ms);
+        require(now_ms() < deadline, "the daemon did not end within %d ms", timeout_ms);
         usleep(2000);
     }
     d->pid = 0;
@@ -107,14 +120,14 @@ void daemon_stop(daemon_process *d) {
     kill(d->pid, SIGTERM);
     int status = daemon_wait(d, 40000);
     char *log = daemon_log(d);
-    ck_assert_msg(status == 0, "the daemon ended with %d:\n%s", status, log);
+    require(status == 0, "the daemon ended with %d:\n%s", status, log);
     free(log);
     unlink(d->log_path);
 }
 
 char *daemon_log(const daemon_process *d) {
     FILE *file = fopen(d->log_path, "r");
-    ck_assert_ptr_nonnull(file);
+    require(file != NULL, "%s", strerror(errno));
     char *text = calloc(1, 1 << 20);
     size_t length = fread(text, 1, (1 << 20) - 1, file);
     text[length] = '\0';
@@ -126,7 +139,7 @@ daemon_usage daemon_get_usage(const daemon_process *d) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)d->pid);
     FILE *file = fopen(path, "r");
-    ck_assert_ptr_nonnull(file);
+    require(file != NULL, "%s", strerror(errno));
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
     /* proc(5), from field 3 on: state ppid pgrp session tty tpgid flags minflt ...; 20 threads, 24
@@ -137,7 +150,7 @@ daemon_usage daemon_get_usage(const daemon_process *d) {
                "%*c %*d %*d %*d %*d %*d %*u %llu %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d "
                "%*u %*u %llu",
                &faults, &threads, &pages);
-    ck_assert_int_eq(got, 3);
+    require(got == 3, "cannot read %s", path);
     return (daemon_usage){.minor_faults = faults,
                           .threads = threads,
                           .resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE)};
@@ -237,7 +250,7 @@ reply http(const daemon_process *d, const request *what) {
     append("", 1, 0, &headers);
     append("", 1, 0, &bytes);
     CURL *curl = curl_easy_init();
-    ck_assert_ptr_nonnull(curl);
+    require(curl != NULL, "curl does not start");
     set_target(curl, d, what->path);
     struct curl_slist *list = set_headers(curl, what);
     curl_mime *form = set_body(curl, what, &body);
@@ -314,8 +327,8 @@ const char *reply_field(const reply *r, const char *key) {
 }
 
 void expect_status(const reply *r, long status) {
-    ck_assert_msg(r->status == status, "status %ld, expected %ld (%s)\n%s%.400s", r->status, status,
-                  r->error, r->headers, (const char *)r->body);
+    require(r->status == status, "status %ld, expected %ld (%s)\n%s%.400s", r->status, status,
+            r->error, r->headers, (const char *)r->body);
 }
 
 const char *upload_bytes(const daemon_process *d, const uint8_t *bytes, size_t size,
@@ -327,10 +340,10 @@ const char *upload_bytes(const daemon_process *d, const uint8_t *bytes, size_t s
                                  .content_type = "application/octet-stream",
                                  .body = bytes,
                                  .size = size});
-    ck_assert_msg(r.status == 201 || r.status == 200, "upload: status %ld (%s)\n%s", r.status,
-                  r.error, (const char *)r.body);
+    require(r.status == 201 || r.status == 200, "upload: status %ld (%s)\n%s", r.status, r.error,
+            (const char *)r.body);
     snprintf(id, sizeof id, "%s", reply_field(&r, "id"));
-    ck_assert_uint_eq(strlen(id), 32);
+    require(strlen(id) == 32, "an odd id: \"%s\"", id);
     reply_free(&r);
     return id;
 }
@@ -353,7 +366,7 @@ static void *run_background(void *argument) {
 
 void background_start(background *b, const daemon_process *d, const request *what) {
     *b = (background){.daemon = d, .what = *what};
-    ck_assert_int_eq(pthread_create(&b->thread, NULL, run_background, b), 0);
+    require(pthread_create(&b->thread, NULL, run_background, b) == 0, "no thread");
 }
 
 void background_join(background *b) {
@@ -399,7 +412,7 @@ int raw_connect(const daemon_process *d) {
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         problem = connect(fd, (struct sockaddr *)&address, sizeof address);
     }
-    ck_assert_msg(problem == 0, "connect: %s", strerror(errno));
+    require(problem == 0, "connect: %s", strerror(errno));
     return fd;
 }
 

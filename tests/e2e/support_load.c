@@ -1,6 +1,5 @@
 #include "tests/e2e/support_load.h"
 
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -43,14 +42,14 @@ static double now_s(void) {
 
 static void note_error(load *l, const char *why) {
     if (l->result.errors++ == 0)
-        snprintf(l->result.first_error, sizeof l->result.first_error, "%s", why);
+        snprintf(l->result.first_error, sizeof l->result.first_error, "%.200s", why);
 }
 
 static void open_client(load *l, client *c) {
     c->fd = raw_connect(l->options->daemon);
     fcntl(c->fd, F_SETFL, fcntl(c->fd, F_GETFL) | O_NONBLOCK);
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c};
-    ck_assert_int_eq(epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, c->fd, &event), 0);
+    epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, c->fd, &event);
 }
 
 static void begin_request(client *c) {
