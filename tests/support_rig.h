@@ -19,11 +19,9 @@ typedef struct rig_fixture {
     void *memory;
 } rig_fixture;
 
-/* A bone at x, y, z that turns and moves; other fields by designated initialisers behind it. */
+/* A bone at x, y, z; other fields by designated initialisers behind it. */
 #define RIG_BONE(parent_index, x, y, z)                                                            \
-    .name = {"bone", 4}, .parent = (parent_index), .position = {(x), (y), (z)},                    \
-    .flags = DFM_BONE_ROTATABLE | DFM_BONE_MOVABLE, .append_source = -1, .ik_target = -1,          \
-    .tail_bone = -1
+    .name = {"bone", 4}, .parent = (parent_index), .position = {(x), (y), (z)}
 
 /* Builds rig, graph and a rest pose over borrowed bones and morphs; fails the test on an error. */
 void rig_fixture_open(rig_fixture *fixture, dfm_pmx_bone *bones, uint32_t bone_count,

@@ -184,12 +184,10 @@ static void take_matrices(const dfm_rig *rig, const dfm_pose *pose, dfm_rig_stat
 
 static bool in_range(const dfm_rig *rig, const dfm_rig_state *state) {
     const double *numbers = (const double *)state->global;
-    double largest = 0;
-    for (size_t i = 0; i < (size_t)rig->bone_count * 12; i++) {
-        if (!(fabs(numbers[i]) <= largest)) /* true for a NaN, which then stays */
-            largest = fabs(numbers[i]);
-    }
-    return largest <= DFM_RIG_MAX_NUMBER;
+    bool good = true;
+    for (size_t i = 0; i < (size_t)rig->bone_count * 12; i++)
+        good &= fabs(numbers[i]) <= DFM_RIG_MAX_NUMBER; /* false for a NaN */
+    return good;
 }
 
 bool dfm_rig_solve(const dfm_rig *rig, const struct dfm_pmx *pmx, const dfm_pose *pose,
