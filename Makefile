@@ -15,7 +15,7 @@ CC := gcc
 CLANG ?= clang
 
 DEBIAN_PACKAGES := gcc make pkg-config libc6-dev libmicrohttpd-dev libcjson-dev ocl-icd-opencl-dev \
-	opencl-headers pocl-opencl-icd libcurl4-openssl-dev check nettle-dev zlib1g-dev curl jq procps
+	opencl-headers pocl-opencl-icd libcurl4-openssl-dev check nettle-dev zlib1g-dev curl jq yq procps
 LIBRARIES := libmicrohttpd libcjson OpenCL nettle zlib
 TEST_LIBRARIES := check libcurl
 
@@ -95,6 +95,11 @@ $(BUILD)/gen/openapi.c: openapi.yaml
 	@mkdir -p $(@D)
 	cat openapi.yaml | $(call embed,dfm_openapi_yaml)
 
+# What tests/e2e/test_contract.c reads.
+$(BUILD)/gen/openapi.json: openapi.yaml
+	@mkdir -p $(@D)
+	yq . $< >$@
+
 $(BUILD)/deformd: $(MAIN) $(LIBS) $(GENERATED)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
 
@@ -161,9 +166,9 @@ fuzz-run: $(FUZZERS)
 .PHONY: unit e2e check-all
 unit: $(TESTS) all
 	tests/run.sh $(TESTS)
-e2e: $(E2E_TESTS) all
+e2e: $(E2E_TESTS) $(BUILD)/gen/openapi.json all
 	DEFORMD=$(BUILD)/deformd tests/run.sh $(E2E_TESTS)
-check-all: $(TESTS) $(E2E_TESTS) $(REPLAYS) all
+check-all: $(TESTS) $(E2E_TESTS) $(BUILD)/gen/openapi.json $(REPLAYS) all
 	tests/layers.sh
 	DEFORMD=$(BUILD)/deformd tests/run.sh $(TESTS) $(REPLAYS) $(E2E_TESTS)
 check: deps
