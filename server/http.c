@@ -12,6 +12,7 @@
 
 #include "server/form.h"
 #include "server/head.h"
+#include "server/linger.h"
 #include "server/log.h"
 
 enum {
@@ -48,6 +49,7 @@ typedef struct exchange {
     phase phase;
     bool counted; /* among http->active */
     bool closing; /* the answer closes the connection */
+    bool lingers; /* answered with a body still on its way */
     dfm_head head;
     dfm_api_request request;
     dfm_admission admission;
@@ -66,6 +68,8 @@ struct dfm_http {
     atomic_bool draining;
     atomic_uint active;
     int idle_fd;
+    dfm_linger
+        *linger;     /* NULL where it could not be had: refusals may then be overtaken by resets */
     bool quiesced;   /* HTTP thread only */
     exchange *spare; /* HTTP thread only */
     unsigned spare_count;
@@ -94,7 +98,7 @@ static exchange *exchange_take(dfm_http *http) {
     x->method = "";
     x->target = x->target_space;
     x->phase = PHASE_HEAD;
-    x->counted = x->closing = false;
+    x->counted = x->closing = x->lingers = false;
     x->request = (dfm_api_request){.started_ns = now_ns()};
     x->body = (dfm_body){0};
     x->form = NULL;
@@ -237,12 +241,18 @@ static bool is_droppable(const exchange *x) {
     return !x->head.chunked && x->head.content_length <= DISCARD_BYTES && !x->head.expects_continue;
 }
 
+/* libmicrohttpd closes after an answer to a head. */
+static enum MHD_Result answer_head(exchange *x) {
+    x->lingers = has_body(x);
+    return answer_now(x);
+}
+
 /* The response is complete, whatever body may come. */
 static enum MHD_Result refuse(exchange *x) {
     x->phase = PHASE_REFUSED;
     if (!has_body(x) || is_droppable(x))
-        return MHD_YES;   /* answered when the request has ended, so that the connection goes on */
-    return answer_now(x); /* libmicrohttpd closes after an answer to a head */
+        return MHD_YES; /* answered when the request has ended, so that the connection goes on */
+    return answer_head(x);
 }
 
 static enum MHD_Result refuse_busy(exchange *x, const char *why) {
@@ -255,7 +265,7 @@ static enum MHD_Result refuse_bad(exchange *x, const char *why) {
     dfm_api_response_free(&x->response);
     dfm_api_bad_request(&x->request, why, &x->response);
     x->phase = PHASE_REFUSED;
-    return answer_now(x);
+    return answer_head(x);
 }
 
 static bool is_multipart(const exchange *x) {
@@ -402,12 +412,15 @@ static void log_exchange(const exchange *x, enum MHD_RequestTerminationCode code
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode code) {
-    (void)connection;
     dfm_http *http = context;
     exchange *x = *state;
     if (!x)
         return;
     *state = NULL;
+    if (x->lingers && http->linger)
+        dfm_linger_add(
+            http->linger,
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
     bool counted = x->counted;
     if (counted && dfm_log_enabled(DFM_LOG_INFO))
         log_exchange(x, code);
@@ -454,8 +467,10 @@ dfm_http *dfm_http_create(void) {
     if (!http)
         return NULL;
     http->idle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    http->linger = dfm_linger_create();
     if (http->idle_fd >= 0)
         return http;
+    dfm_linger_free(http->linger);
     free(http);
     return NULL;
 }
@@ -476,19 +491,23 @@ static unsigned connection_limit(void) {
 
 bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
     http->options = *options;
+    // clang-format off
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, /* must be the first */
-        MHD_OPTION_LISTEN_SOCKET, options->listen_fd,                   /* */
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, http,                   /* */
-        MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,                /* */
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,                /* */
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,              /* */
-        MHD_OPTION_CONNECTION_LIMIT, connection_limit(),                /* */
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,        /* */
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,   /* */
-        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_BYTES,     /* */
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+        0, NULL, NULL, on_request, http,
+        MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, /* first, or the others' errors go to stderr */
+        MHD_OPTION_LISTEN_SOCKET, options->listen_fd,
+        MHD_OPTION_URI_LOG_CALLBACK, on_target, http,
+        MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+        MHD_OPTION_CONNECTION_LIMIT, connection_limit(),
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_BYTES,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_END);
+    // clang-format on
     return http->daemon != NULL;
 }
 
@@ -530,6 +549,7 @@ void dfm_http_free(dfm_http *http) {
         free(http->spare);
         http->spare = next;
     }
+    dfm_linger_free(http->linger);
     close(http->idle_fd);
     free(http);
 }

@@ -416,15 +416,16 @@ int raw_connect(const daemon_process *d) {
     return fd;
 }
 
-void raw_send_bytes(int fd, const void *bytes, size_t size) {
+bool raw_send_bytes(int fd, const void *bytes, size_t size) {
     const char *at = bytes;
     while (size > 0) {
         ssize_t sent = send(fd, at, size, MSG_NOSIGNAL);
         if (sent <= 0)
-            return; /* the other side has closed: what it answered is read next */
+            return false; /* the other side has closed: what it answered is read next */
         at += sent;
         size -= (size_t)sent;
     }
+    return true;
 }
 
 void raw_send(int fd, const char *string) {

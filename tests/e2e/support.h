@@ -109,7 +109,7 @@ request heavy_deform(const char *id, unsigned poses);
 
 int raw_connect(const daemon_process *d);
 void raw_send(int fd, const char *text);
-void raw_send_bytes(int fd, const void *bytes, size_t size);
+bool raw_send_bytes(int fd, const void *bytes, size_t size); /* false: not all of them */
 
 /* Reads until the other side closes or `timeout_ms` pass without a byte. Returns a malloc'ed,
  * NUL-terminated text; *closed tells whether the end came. */
