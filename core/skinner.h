@@ -34,6 +34,7 @@ typedef struct dfm_skinner_options {
     uint32_t worker_count;                         /* worker indices are 0 .. worker_count - 1 */
     uint32_t opencl_platform, opencl_device;       /* indices as OpenCL lists them */
     const char *kernel_source;                     /* OpenCL: NULL = the embedded skin.cl (tests pass others) */
+    uint32_t opencl_item_lanes; /* lanes that a work-item does, 1 or DFM_LANES; 0 = as suits the device */
 } dfm_skinner_options;
 
 typedef struct dfm_skinner dfm_skinner; /* an opened backend */

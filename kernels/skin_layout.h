@@ -14,7 +14,7 @@
 #ifndef DFM_KERNELS_SKIN_LAYOUT_H
 #define DFM_KERNELS_SKIN_LAYOUT_H
 
-#ifdef __OPENCL_VERSION__
+#ifdef __OPENCL_C_VERSION__
 typedef uint dfm_u32;
 #else
 #include <stddef.h>
@@ -48,10 +48,26 @@ typedef struct dfm_skin_block {
     dfm_u32 bone[4];    /* always valid where the kind uses them; else 0 */
 } dfm_skin_block;
 
-#ifndef __OPENCL_VERSION__
+/* One launch of skin.cl: what it covers, and where the poses of its frames lie in the parameter
+ * buffer, in words of 4 bytes. Frame f begins at word f * frame_words with its palette (bone_count
+ * x 12); the offsets below count from there, but for `deltas`. */
+typedef struct dfm_skin_launch {
+    dfm_u32 block_count, vertex_count;
+    dfm_u32 frame_words;
+    dfm_u32 rotations; /* bone_count x 4 */
+    dfm_u32 duals;     /* bone_count x 4; not there when the bind data has no QDEF */
+    dfm_u32 morphed;   /* 0: no frame has an active morph, and the two below mean nothing */
+    dfm_u32 slots;     /* block_count words: the block's place in deltas, or DFM_NO_SLOT */
+    dfm_u32 deltas;    /* from the buffer's beginning, for all frames: 3 x DFM_LANES floats a slot */
+} dfm_skin_launch;
+#define DFM_NO_SLOT 0xffffffffu
+
+#ifndef __OPENCL_C_VERSION__
 _Static_assert(sizeof(dfm_skin_block) == 32, "skin.cl reads 32-byte blocks");
 _Static_assert(offsetof(dfm_skin_block, row) == 8, "row");
 _Static_assert(offsetof(dfm_skin_block, bone) == 16, "bone");
+_Static_assert(sizeof(dfm_skin_launch) == 32, "skin.cl takes eight words");
+_Static_assert(offsetof(dfm_skin_launch, morphed) == 20, "morphed");
 #endif
 
 #endif
