@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 2048, BUFFER_BYTES = 256 * 1024, PATH_BYTES = 512 };
+enum { CLOSE_TIMEOUT_S = 1, LINE_BYTES = 2048, BUFFER_BYTES = 256 * 1024, PATH_BYTES = 512 };
 
 static struct {
     pthread_mutex_t lock;
@@ -219,7 +219,11 @@ void dfm_log_close(void) {
     pthread_mutex_unlock(&state.lock);
     if (!was_running)
         return;
-    pthread_join(state.thread, NULL);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_TIMEOUT_S;
+    if (pthread_timedjoin_np(state.thread, NULL, &until) != 0)
+        return; /* stderr is stuck, and the end must not be: the thread and its buffers stay */
     pthread_mutex_lock(&state.lock);
     state.running = false;
     pthread_mutex_unlock(&state.lock);

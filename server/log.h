@@ -11,7 +11,7 @@
 /* Starts the writing thread. Lines logged before open or after close are written by the caller.
  * False: no thread or no memory; then all lines are written by their callers. */
 bool dfm_log_open(dfm_log_level level, dfm_log_format format);
-void dfm_log_close(void); /* writes what is left */
+void dfm_log_close(void); /* writes what is left; waits a second at most for a stuck stderr */
 
 bool dfm_log_enabled(dfm_log_level level);
 
