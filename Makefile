@@ -118,6 +118,8 @@ E2E_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/e2e/support*.
 E2E_TESTS := $(patsubst %.c,$(BUILD)/%,$(E2E_SOURCES))
 
 $(BUILD)/tests/%.o: CFLAGS += $(TEST_CFLAGS)
+# Programs that count allocations and make them fail (tests/wrap_allocator.h).
+$(filter %_memory,$(TESTS)): LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 $(E2E_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)

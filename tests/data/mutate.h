@@ -49,7 +49,7 @@ typedef struct mutation {
     char text[96];       /* what was done, for messages */
 } mutation;
 
-typedef void mutation_visit(const mutation *mutation, void *context);
+typedef void mutation_visit(const mutation *made, void *context);
 
 /* Cut at every byte: up to the end of the morphs it must fail, behind it must load. */
 void mutate_every_cut(const uint8_t *bytes, size_t size, mutation_visit *visit, void *context);
