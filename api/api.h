@@ -25,7 +25,7 @@ typedef enum dfm_method {
 typedef enum dfm_lane {
     DFM_LANE_INLINE,  /* on the HTTP thread: microseconds, waits for nothing */
     DFM_LANE_COMPUTE, /* the worker pool: deforms, large lists and buffers; needs a worker index */
-    DFM_LANE_LOAD     /* the load threads: uploads and changes of settings, so that no deform waits */
+    DFM_LANE_LOAD     /* the load threads: uploads, changes of settings; so no deform waits */
 } dfm_lane;
 
 /* Pooled memory for large bodies, counted against --max-inflight-bytes. */
@@ -42,18 +42,18 @@ typedef struct dfm_buffers {
 } dfm_buffers;
 
 typedef struct dfm_api_config {
-    const char *version;      /* "0.1.0" */
-    const char *build;        /* "release, gcc 12.2.0" */
-    dfm_settings defaults;    /* settings of an upload that names none */
-    bool strict_mode;         /* gpu without a kernel is 503, not the CPU skinner */
-    size_t max_upload_bytes;  /* POST /models */
-    size_t max_json_bytes;    /* JSON bodies */
-    size_t max_pose_bytes;    /* binary poses and VPD */
-    size_t max_result_bytes;  /* one response; 0 = none */
+    const char *version;         /* "0.1.0" */
+    const char *build;           /* "release, gcc 12.2.0" */
+    dfm_settings defaults;       /* settings of an upload that names none */
+    bool strict_mode;            /* gpu without a kernel is 503, not the CPU skinner */
+    size_t max_upload_bytes;     /* POST /models */
+    size_t max_json_bytes;       /* JSON bodies */
+    size_t max_pose_bytes;       /* binary poses and VPD */
+    size_t max_result_bytes;     /* one response; 0 = none */
     uint64_t request_timeout_ms; /* cap and default of Request-Timeout-Ms; 0 = none */
     uint32_t worker_count;
-    dfm_cache *cache;               /* borrowed */
-    const dfm_skinners *skinners;   /* borrowed */
+    dfm_cache *cache;             /* borrowed */
+    const dfm_skinners *skinners; /* borrowed */
     dfm_buffers buffers;
     bool (*ready)(void *context); /* /readyz: false while draining or loading */
     void *ready_context;
@@ -61,7 +61,8 @@ typedef struct dfm_api_config {
 
 typedef struct dfm_api dfm_api;
 
-/* Request headers that mean something here; NULL where absent. Borrowed until the response is sent. */
+/* Request headers that mean something here; NULL where absent. Borrowed until dfm_api_handle is
+ * through. */
 typedef struct dfm_api_headers {
     const char *accept, *content_type, *content_encoding;
     const char *if_match, *if_none_match;
@@ -74,25 +75,27 @@ typedef struct dfm_api_request {
     const char *path;  /* percent-encoded as sent, without the query; "/v1" in front is accepted */
     const char *query; /* percent-encoded as sent, without '?'; NULL or "" = none */
     dfm_api_headers headers;
-    char request_id[DFM_API_REQUEST_ID_BYTES + 1]; /* set by admit: the client's where sane, or a new one */
+    /* Set by admit: the client's where it is sane, or a new one. */
+    char request_id[DFM_API_REQUEST_ID_BYTES + 1];
     const uint8_t *body; /* after multipart was taken apart; NULL and 0 = none */
     size_t body_bytes;
-    uint32_t worker;        /* of the compute lane */
-    uint64_t started_ns;    /* CLOCK_MONOTONIC: the head was read */
-    uint64_t received_ns;   /* the body was complete */
-    uint64_t deadline_ns;   /* set by admit from Request-Timeout-Ms; 0 = none */
+    uint32_t worker;               /* of the compute lane */
+    uint64_t started_ns;           /* CLOCK_MONOTONIC: the head was read */
+    uint64_t received_ns;          /* the body was complete */
+    uint64_t deadline_ns;          /* set by admit from Request-Timeout-Ms; 0 = none */
     const struct dfm_route *route; /* set by admit */
 } dfm_api_request;
 
 typedef struct dfm_api_header {
     const char *name; /* static */
-    char value[160];
+    char value[256];  /* long enough for a Deformd-Layout of every attribute */
 } dfm_api_header;
 
 typedef struct dfm_api_response {
     int status;
     uint32_t header_count;
-    dfm_api_header headers[DFM_API_MAX_HEADERS]; /* Content-Type is one of them; Content-Length is not */
+    /* Content-Type is one of them; Content-Length is not. */
+    dfm_api_header headers[DFM_API_MAX_HEADERS];
     const void *body; /* `body_bytes` bytes, valid until free_body is called */
     size_t body_bytes;
     void (*free_body)(void *context); /* NULL: static */
@@ -100,7 +103,7 @@ typedef struct dfm_api_response {
 } dfm_api_response;
 
 typedef struct dfm_admission {
-    bool answered; /* the response is complete already (404, 405, 413, 415, ...): send it, drop the body */
+    bool answered; /* the response is complete (404, 405, 413, 415, ...): send it, drop the body */
     dfm_lane lane;
     bool takes_body;
     bool takes_multipart;  /* multipart/form-data: hand the field "file" over as the body */
@@ -119,13 +122,14 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
 /* Answers an admitted request. Blocks for as long as the work takes. */
 void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_response *response);
 
-/* Answers that server/ gives itself, in the same form (problem+json, X-Request-Id). */
+/* Answers that server/ gives itself, in the same form (problem+json, X-Request-Id): 413, 503 with
+ * Retry-After, 400, 504. */
 void dfm_api_body_too_large(const dfm_api_request *request, uint64_t limit, uint64_t received,
                             dfm_api_response *response);
-void dfm_api_busy(const dfm_api_request *request, const char *why, dfm_api_response *response); /* 503 */
+void dfm_api_busy(const dfm_api_request *request, const char *why, dfm_api_response *response);
 void dfm_api_bad_request(const dfm_api_request *request, const char *detail,
-                         dfm_api_response *response); /* 400 */
-void dfm_api_deadline_passed(const dfm_api_request *request, dfm_api_response *response); /* 504 */
+                         dfm_api_response *response);
+void dfm_api_deadline_passed(const dfm_api_request *request, dfm_api_response *response);
 
 /* Frees the body; the response is empty afterwards. */
 void dfm_api_response_free(dfm_api_response *response);

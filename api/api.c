@@ -1,0 +1,326 @@
+#include "api/call.h"
+#include "api/media.h"
+#include "api/response.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+/* What multipart adds around a file: boundaries and part headers. */
+enum { MULTIPART_ALLOWANCE_BYTES = 16384 };
+
+#define NS_PER_MS ((uint64_t)1000000)
+
+dfm_api *dfm_api_create(const dfm_api_config *config) {
+    dfm_api *api = calloc(1, sizeof *api);
+    if (!api)
+        return NULL;
+    api->config = *config;
+    api->workers = calloc(config->worker_count, sizeof *api->workers);
+    if (!api->workers) {
+        free(api);
+        return NULL;
+    }
+    return api;
+}
+
+void dfm_api_free(dfm_api *api) {
+    if (!api)
+        return;
+    for (uint32_t i = 0; i < api->config.worker_count; i++) {
+        dfm_workspace_free(&api->workers[i].workspace);
+        dfm_pose_scratch_free(&api->workers[i].scratch);
+    }
+    free(api->workers);
+    free(api);
+}
+
+uint64_t dfm_call_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* --- admission ------------------------------------------------------------------------------ */
+
+static bool refuse(dfm_problem *problem, dfm_problem_code code, const char *detail) {
+    dfm_problem_set(problem, code, "%s", detail);
+    return false;
+}
+
+static bool admit_path(dfm_api_request *request, char allow[64], dfm_problem *problem) {
+    dfm_route_match match = dfm_route_find(request->method, request->path);
+    memcpy(allow, match.allow, sizeof match.allow);
+    request->route = match.route;
+    if (match.route)
+        return true;
+    if (allow[0])
+        dfm_problem_set(problem, DFM_PROBLEM_METHOD_NOT_ALLOWED, "this path has %s", allow);
+    else
+        dfm_problem_set(problem, DFM_PROBLEM_NOT_FOUND, "there is nothing at %.200s",
+                        request->path);
+    return false;
+}
+
+static bool admit_query(const dfm_api_request *request, dfm_query *query, dfm_problem *problem) {
+    const dfm_route *route = request->route;
+    return dfm_query_parse(query, route->query, request->query, problem) &&
+           (!route->check_query || route->check_query(query, problem));
+}
+
+/* Request-Timeout-Ms, capped by the server's own. */
+static bool admit_deadline(const dfm_api *api, dfm_api_request *request, dfm_problem *problem) {
+    const char *text = request->headers.request_timeout_ms;
+    uint64_t timeout_ms = api->config.request_timeout_ms;
+    if (text) {
+        uint64_t asked_ms = 0;
+        size_t digits = strspn(text, "0123456789");
+        if (digits == 0 || digits > 12 || text[digits] != 0 ||
+            sscanf(text, "%" SCNu64, &asked_ms) != 1 || asked_ms == 0)
+            return refuse(
+                problem, DFM_PROBLEM_INVALID_HEADER,
+                "Request-Timeout-Ms: a whole number of milliseconds, 1 or more, expected");
+        if (timeout_ms == 0 || asked_ms < timeout_ms)
+            timeout_ms = asked_ms;
+    }
+    request->deadline_ns = timeout_ms ? request->started_ns + timeout_ms * NS_PER_MS : 0;
+    return true;
+}
+
+static size_t list_length(const char *const *list) {
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    return count;
+}
+
+static void join(char *out, size_t room, const char *const *list) {
+    size_t at = 0;
+    out[0] = 0;
+    for (size_t i = 0; list[i] && at < room; i++)
+        at += (size_t)snprintf(out + at, room - at, "%s%s", i ? ", " : "", list[i]);
+}
+
+static bool admit_accept(const dfm_api_request *request, const dfm_query *query,
+                         dfm_problem *problem) {
+    const dfm_route *route = request->route;
+    size_t count = list_length(route->media);
+    if (count == 0 || dfm_query_get(query, "format") ||
+        dfm_media_choose(request->headers.accept, route->media, count) >= 0)
+        return true;
+    char offers[128];
+    join(offers, sizeof offers, route->media);
+    dfm_problem_set(problem, DFM_PROBLEM_NOT_ACCEPTABLE, "the answer is to be had as %s", offers);
+    return false;
+}
+
+/* The type of the body: the first of the route's where the request does not say. */
+static const dfm_body_type *body_type(const dfm_api_request *request) {
+    const dfm_body_type *types = request->route->body_types;
+    const char *given = request->headers.content_type;
+    if (!given || given[0] == 0)
+        return types;
+    while (types->media_type && !dfm_media_is(given, types->media_type))
+        types++;
+    return types->media_type ? types : NULL;
+}
+
+static bool fail_body_type(const dfm_api_request *request, dfm_problem *problem) {
+    const char *names[DFM_ROUTE_MAX_BODY_TYPES + 1] = {NULL};
+    for (size_t i = 0; i < DFM_ROUTE_MAX_BODY_TYPES && request->route->body_types[i].media_type;
+         i++)
+        names[i] = request->route->body_types[i].media_type;
+    char offers[160];
+    join(offers, sizeof offers, names);
+    dfm_problem_set(problem, DFM_PROBLEM_UNSUPPORTED_MEDIA_TYPE,
+                    "Content-Type is %.100s; taken are %s", request->headers.content_type, offers);
+    return false;
+}
+
+static size_t body_limit(const dfm_api_config *config, dfm_body_limit limit) {
+    return limit == DFM_BODY_UPLOAD ? config->max_upload_bytes
+           : limit == DFM_BODY_POSE ? config->max_pose_bytes
+                                    : config->max_json_bytes;
+}
+
+static void set_too_large(dfm_problem *problem, uint64_t limit, uint64_t received) {
+    dfm_problem_set(problem, DFM_PROBLEM_BODY_TOO_LARGE, "at most %" PRIu64 " bytes are taken here",
+                    limit);
+    problem->has_sizes = true;
+    problem->limit = limit;
+    problem->received = received;
+}
+
+static bool admit_body(const dfm_api *api, const dfm_api_request *request, int64_t content_length,
+                       dfm_admission *admission, dfm_problem *problem) {
+    if (!request->route->body_types)
+        return true;
+    const char *encoding = request->headers.content_encoding;
+    if (encoding && encoding[0] && strcasecmp(encoding, "identity") != 0)
+        return refuse(problem, DFM_PROBLEM_UNSUPPORTED_MEDIA_TYPE,
+                      "compressed bodies are not taken: send it without Content-Encoding");
+    const dfm_body_type *type = body_type(request);
+    if (!type)
+        return fail_body_type(request, problem);
+    admission->takes_body = true;
+    admission->max_body_bytes = body_limit(&api->config, type->limit);
+    admission->takes_multipart = strcmp(type->media_type, DFM_MEDIA_MULTIPART) == 0;
+    uint64_t limit = admission->max_body_bytes +
+                     (admission->takes_multipart ? (uint64_t)MULTIPART_ALLOWANCE_BYTES : 0);
+    if (content_length < 0 || (uint64_t)content_length <= limit)
+        return true;
+    set_too_large(problem, admission->max_body_bytes, (uint64_t)content_length);
+    return false;
+}
+
+dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_t content_length,
+                            dfm_api_response *response) {
+    dfm_admission admission = {0};
+    dfm_problem problem;
+    dfm_query query;
+    char allow[64];
+    dfm_request_id_choose(request);
+    request->deadline_ns = 0;
+    if (admit_path(request, allow, &problem) && admit_query(request, &query, &problem) &&
+        admit_deadline(api, request, &problem) && admit_accept(request, &query, &problem) &&
+        admit_body(api, request, content_length, &admission, &problem)) {
+        admission.lane = request->route->lane;
+        return admission;
+    }
+    dfm_problem_respond(&problem, request, response);
+    if (problem.code == DFM_PROBLEM_METHOD_NOT_ALLOWED)
+        dfm_response_header(response, "Allow", "%s", allow);
+    return (dfm_admission){.answered = true};
+}
+
+/* --- handling ------------------------------------------------------------------------------- */
+
+void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_response *response) {
+    dfm_call call;
+    call.api = api;
+    call.request = request;
+    call.response = response;
+    call.begun_ns = dfm_call_now_ns();
+    memcpy(call.id, dfm_route_find(request->method, request->path).id, sizeof call.id);
+    if (!dfm_query_parse(&call.query, request->route->query, request->query, &call.problem) ||
+        !dfm_call_in_time(&call, &call.problem))
+        dfm_call_fail(&call);
+    else
+        request->route->handle(&call);
+}
+
+void dfm_call_fail(dfm_call *call) {
+    dfm_problem_respond(&call->problem, call->request, call->response);
+}
+
+void dfm_call_fail_core(dfm_call *call, dfm_problem_subject subject, const dfm_error *error) {
+    dfm_problem_from_error(&call->problem, subject, error);
+    dfm_call_fail(call);
+}
+
+void dfm_call_fail_memory(dfm_call *call) {
+    dfm_problem_set(&call->problem, DFM_PROBLEM_OUT_OF_MEMORY, "no memory for the answer");
+    dfm_call_fail(call);
+}
+
+bool dfm_call_in_time(const dfm_call *call, dfm_problem *problem) {
+    uint64_t deadline_ns = call->request->deadline_ns;
+    if (deadline_ns == 0 || dfm_call_now_ns() < deadline_ns)
+        return true;
+    return refuse(problem, DFM_PROBLEM_DEADLINE_PASSED, "the deadline passed before the answer");
+}
+
+dfm_resident *dfm_call_resident(dfm_call *call) {
+    dfm_resident *resident;
+    dfm_error error = {0};
+    if (call->id[0] == 0) {
+        dfm_problem_set(&call->problem, DFM_PROBLEM_MODEL_NOT_FOUND,
+                        "an id is %d lower-case hex digits", DFM_ID_DIGITS);
+        dfm_call_fail(call);
+        return NULL;
+    }
+    if (dfm_cache_get(call->api->config.cache, call->id, &resident, &error) == DFM_OK)
+        return resident;
+    dfm_call_fail_core(call, DFM_SUBJECT_MODEL, &error);
+    return NULL;
+}
+
+dfm_buffer *dfm_call_result(dfm_call *call, uint64_t size) {
+    const dfm_api_config *config = &call->api->config;
+    uint64_t limit = config->max_result_bytes ? config->max_result_bytes : SIZE_MAX / 2;
+    if (size > limit) {
+        dfm_problem_set(&call->problem, DFM_PROBLEM_RESULT_TOO_LARGE,
+                        "the result would be %" PRIu64 " bytes, at most %" PRIu64 " are sent", size,
+                        limit);
+        call->problem.has_sizes = true;
+        call->problem.limit = limit;
+        call->problem.received = size;
+        return NULL;
+    }
+    dfm_buffer *buffer =
+        config->buffers.acquire(config->buffers.context, dfm_response_capacity((size_t)size));
+    if (!buffer)
+        dfm_problem_set(&call->problem, DFM_PROBLEM_BUSY,
+                        "the memory for bodies and results (--max-inflight-bytes) is used up");
+    return buffer;
+}
+
+bool dfm_call_not_modified(dfm_call *call, const char *etag) {
+    const char *list = call->request->headers.if_none_match;
+    if (!list || !dfm_etag_matches_weakly(list, etag))
+        return false;
+    char copy[DFM_ETAG_BYTES];
+    snprintf(copy, sizeof copy, "%s", etag);
+    dfm_api_response_free(call->response);
+    dfm_response_begin(call->response, call->request, 304);
+    dfm_response_header(call->response, "ETag", "%s", copy);
+    return true;
+}
+
+void dfm_call_document(dfm_call *call, int status, const char *etag, cJSON *document) {
+    dfm_api_response *response = call->response;
+    if (document)
+        dfm_response_begin(response, call->request, status);
+    if (!document || !dfm_response_json(response, DFM_MEDIA_JSON, document)) {
+        dfm_call_fail_memory(call);
+        return;
+    }
+    if (etag) {
+        dfm_response_header(response, "ETag", "%s", etag);
+        return;
+    }
+    dfm_response_tag_body(response);
+    dfm_call_not_modified(call, response->headers[response->header_count - 1].value);
+}
+
+/* --- answers that the server gives itself --------------------------------------------------- */
+
+void dfm_api_body_too_large(const dfm_api_request *request, uint64_t limit, uint64_t received,
+                            dfm_api_response *response) {
+    dfm_problem problem;
+    set_too_large(&problem, limit, received);
+    dfm_problem_respond(&problem, request, response);
+}
+
+static void answer(const dfm_api_request *request, dfm_problem_code code, const char *detail,
+                   dfm_api_response *response) {
+    dfm_problem problem;
+    dfm_problem_set(&problem, code, "%s", detail);
+    dfm_problem_respond(&problem, request, response);
+}
+
+void dfm_api_busy(const dfm_api_request *request, const char *why, dfm_api_response *response) {
+    answer(request, DFM_PROBLEM_BUSY, why, response);
+}
+
+void dfm_api_bad_request(const dfm_api_request *request, const char *detail,
+                         dfm_api_response *response) {
+    answer(request, DFM_PROBLEM_BAD_REQUEST, detail, response);
+}
+
+void dfm_api_deadline_passed(const dfm_api_request *request, dfm_api_response *response) {
+    answer(request, DFM_PROBLEM_DEADLINE_PASSED, "the deadline passed before the answer", response);
+}

@@ -1,0 +1,91 @@
+/* What a handler works with: the service, one request, and the response to fill.
+ *
+ * Private to api/. Thread safety: a call belongs to one thread; struct dfm_api is shared, and
+ * constant but for the workers' scratch, of which each belongs to one worker. */
+#ifndef DFM_API_CALL_H
+#define DFM_API_CALL_H
+
+#include "api/pose_json.h"
+#include "api/routes.h"
+#include "core/workspace.h"
+
+#include <cjson/cJSON.h>
+
+enum { DFM_ETAG_BYTES = 96 };
+
+/* A result as JSON is for looking at it: vertex data of more bytes than this is raw only. */
+enum { DFM_JSON_RESULT_MAX_BYTES = 4 << 20 };
+
+/* What a worker of the compute lane keeps from one request to the next. */
+typedef struct dfm_api_worker {
+    dfm_workspace workspace;
+    dfm_pose_scratch scratch;
+} dfm_api_worker;
+
+struct dfm_api {
+    dfm_api_config config;
+    dfm_api_worker *workers; /* config.worker_count */
+};
+
+typedef struct dfm_call {
+    const dfm_api *api;
+    const dfm_api_request *request;
+    dfm_api_response *response;
+    dfm_query query;
+    char id[DFM_ID_DIGITS + 1];
+    uint64_t begun_ns;   /* CLOCK_MONOTONIC: the handler's turn came */
+    dfm_problem problem; /* for whoever fails */
+} dfm_call;
+
+uint64_t dfm_call_now_ns(void);
+
+/* Answers with call->problem. */
+void dfm_call_fail(dfm_call *call);
+
+/* Answers with a failure of core. */
+void dfm_call_fail_core(dfm_call *call, dfm_problem_subject subject, const dfm_error *error);
+
+/* 503 without memory. */
+void dfm_call_fail_memory(dfm_call *call);
+
+/* False: the deadline has passed; *problem says so. */
+bool dfm_call_in_time(const dfm_call *call, dfm_problem *problem);
+
+/* The resident of {id}, with a reference for the caller; NULL: the failure is answered. */
+dfm_resident *dfm_call_resident(dfm_call *call);
+
+/* A pooled buffer for a result of `size` bytes (dfm_response_capacity); NULL: call->problem says
+ * that it is over --max-result-bytes (413) or that there is no room for it now (503). */
+dfm_buffer *dfm_call_result(dfm_call *call, uint64_t size);
+
+/* True: If-None-Match holds `etag`, and 304 is answered. */
+bool dfm_call_not_modified(dfm_call *call, const char *etag);
+
+/* Answers with a document, which is freed; a NULL document is "no memory". With `etag` NULL the tag
+ * is made over the body, and If-None-Match looked at. */
+void dfm_call_document(dfm_call *call, int status, const char *etag, cJSON *document);
+
+/* The handlers of the route table. */
+void dfm_service_index(dfm_call *call);
+void dfm_service_live(dfm_call *call);
+void dfm_service_ready(dfm_call *call);
+void dfm_service_openapi(dfm_call *call);
+void dfm_models_upload(dfm_call *call);
+void dfm_models_list(dfm_call *call);
+void dfm_models_get(dfm_call *call);
+void dfm_models_configure(dfm_call *call);
+void dfm_models_delete(dfm_call *call);
+void dfm_models_bones(dfm_call *call);
+void dfm_models_morphs(dfm_call *call);
+void dfm_models_materials(dfm_call *call);
+void dfm_models_indices(dfm_call *call);
+void dfm_models_vertices(dfm_call *call);
+void dfm_deform_handle(dfm_call *call);
+
+/* Their looks at queries. */
+bool dfm_models_check_settings(const dfm_query *query, dfm_problem *problem);
+bool dfm_models_check_page(const dfm_query *query, dfm_problem *problem);
+bool dfm_models_check_attributes(const dfm_query *query, dfm_problem *problem);
+bool dfm_deform_check(const dfm_query *query, dfm_problem *problem);
+
+#endif

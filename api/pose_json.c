@@ -1,0 +1,503 @@
+#include "api/pose_json.h"
+
+#include "api/pointer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- numbers -------------------------------------------------------------------------------- */
+
+bool dfm_pose_normalize(double rotation[4]) {
+    double largest = 0, length2 = 0;
+    for (int i = 0; i < 4; i++)
+        largest = fmax(largest, fabs(rotation[i]));
+    if (!(largest > DFM_POSE_MIN_QUATERNION))
+        return false;
+    /* Scaled first, so that no square leaves the range of a double. */
+    for (int i = 0; i < 4; i++) {
+        rotation[i] /= largest;
+        length2 += rotation[i] * rotation[i];
+    }
+    double length = sqrt(length2);
+    for (int i = 0; i < 4; i++)
+        rotation[i] /= length;
+    return true;
+}
+
+double dfm_pose_determinant(const double matrix[12]) {
+    const double *x = matrix, *y = matrix + 4, *z = matrix + 8;
+    return x[0] * (y[1] * z[2] - y[2] * z[1]) - x[1] * (y[0] * z[2] - y[2] * z[0]) +
+           x[2] * (y[0] * z[1] - y[1] * z[0]);
+}
+
+/* --- problems ------------------------------------------------------------------------------- */
+
+/* Points the problem to where the reader is, and to `key` in there unless NULL. */
+static bool point_here(dfm_pose_reader *reader, const dfm_json_string *key) {
+    dfm_pointer pointer;
+    dfm_pointer_begin(&pointer, reader->problem);
+    dfm_pointer_add(&pointer, reader->frame >= 0 ? "poses" : NULL);
+    dfm_pointer_add_index(&pointer, reader->frame);
+    dfm_pointer_add(&pointer, reader->member);
+    if (reader->name)
+        dfm_pointer_add_string(&pointer, reader->name);
+    dfm_pointer_add(&pointer, reader->field);
+    dfm_pointer_add_index(&pointer, reader->row);
+    dfm_pointer_add_index(&pointer, reader->column);
+    if (key)
+        dfm_pointer_add_string(&pointer, key);
+    return false;
+}
+
+#define FAIL(reader, ...)                                                                          \
+    (dfm_problem_set((reader)->problem, DFM_PROBLEM_INVALID_POSE, __VA_ARGS__),                    \
+     point_here((reader), NULL))
+#define FAIL_KEY(reader, key, ...)                                                                 \
+    (dfm_problem_set((reader)->problem, DFM_PROBLEM_INVALID_POSE, __VA_ARGS__),                    \
+     point_here((reader), (key)))
+
+static bool fail_syntax(dfm_pose_reader *reader) {
+    size_t line, column;
+    dfm_json_position(&reader->json, reader->json.error_offset, &line, &column);
+    dfm_problem_set(reader->problem, DFM_PROBLEM_INVALID_JSON, "line %zu, column %zu: %s", line,
+                    column, reader->json.error);
+    reader->problem->offset = (int64_t)reader->json.error_offset;
+    return false;
+}
+
+/* What follows is no `expected`: not JSON at all, or JSON of another type. */
+static bool fail_type(dfm_pose_reader *reader, const char *expected) {
+    if (reader->json.error)
+        return fail_syntax(reader);
+    dfm_json_type type = dfm_json_peek(&reader->json);
+    if (!dfm_json_skip(&reader->json))
+        return fail_syntax(reader);
+    return FAIL(reader, "%s expected, not %s", expected, dfm_json_type_name(type));
+}
+
+/* A container has been left: by its closing bracket, or because of an error. */
+static bool left(dfm_pose_reader *reader) {
+    return reader->json.error ? fail_syntax(reader) : true;
+}
+
+/* --- names ---------------------------------------------------------------------------------- */
+
+/* What may be named in a pose: a range of the scratch's stamps. */
+struct kind {
+    const char *what;
+    const dfm_names *names;
+    uint32_t count;
+    size_t stamp_first;
+};
+
+/* The name with its escapes resolved, in the body or in the scratch; NULL: no memory. */
+static const char *resolve(dfm_pose_reader *reader, const dfm_json_string *key, size_t *length) {
+    dfm_pose_scratch *scratch = reader->scratch;
+    *length = key->length;
+    if (!key->escaped)
+        return key->data;
+    if (scratch->text_capacity < key->length) {
+        char *text = realloc(scratch->text, key->length);
+        if (!text)
+            return NULL;
+        scratch->text = text;
+        scratch->text_capacity = key->length;
+    }
+    *length = dfm_json_string_decode(key, scratch->text);
+    return scratch->text;
+}
+
+/* "#12" is index 12; -2: not of this form, a name; -1: no such index. */
+static int64_t hash_index(const char *name, size_t length, uint32_t count) {
+    int64_t index = 0;
+    if (length < 2 || name[0] != '#')
+        return -2;
+    for (size_t i = 1; i < length; i++) {
+        if (name[i] < '0' || name[i] > '9')
+            return -2;
+        if (index < count)
+            index = index * 10 + (name[i] - '0');
+    }
+    return index < count ? index : -1;
+}
+
+static size_t whole_characters(const char *text, size_t length, size_t room) {
+    size_t kept = length < room ? length : room - 1;
+    while (kept < length && kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80)
+        kept--;
+    return kept;
+}
+
+static void note_unknown(dfm_pose_reader *reader, const char *name, size_t length) {
+    dfm_problem *problem = reader->problem;
+    if (!reader->ignore_unknown && reader->unmatched < DFM_PROBLEM_MAX_UNKNOWN) {
+        dfm_problem_name *unknown = &problem->unknown[reader->unmatched];
+        size_t kept = whole_characters(name, length, sizeof unknown->name);
+        unknown->member = reader->member;
+        unknown->frame = reader->frame;
+        memcpy(unknown->name, name, kept);
+        unknown->name[kept] = 0;
+    }
+    reader->unmatched++;
+}
+
+/* Looks the key up. False: a problem. *index -1: the model lacks it, which is noted. */
+static bool find(dfm_pose_reader *reader, const struct kind *kind, const dfm_json_string *key,
+                 int64_t *index) {
+    size_t length;
+    const char *name = resolve(reader, key, &length);
+    if (!name) {
+        dfm_problem_set(reader->problem, DFM_PROBLEM_OUT_OF_MEMORY, "no memory for a name");
+        return false;
+    }
+    *index = hash_index(name, length, kind->count);
+    if (*index == -2)
+        *index = kind->count ? dfm_names_find(kind->names, name, (uint32_t)length) : -1;
+    if (*index < 0) {
+        note_unknown(reader, name, length);
+        return true;
+    }
+    uint32_t *stamp = &reader->scratch->stamps[kind->stamp_first + (size_t)*index];
+    if (*stamp == reader->scratch->generation)
+        return FAIL(reader, "the same %s is given twice", kind->what);
+    *stamp = reader->scratch->generation;
+    return true;
+}
+
+static struct kind bones_of(const dfm_model *model) {
+    return (struct kind){"bone", &model->bone_names, model->pmx.bone_count, 0};
+}
+
+static struct kind morphs_of(const dfm_model *model) {
+    return (struct kind){"morph", &model->morph_names, model->pmx.morph_count,
+                         model->pmx.bone_count};
+}
+
+static struct kind ik_of(const dfm_model *model) {
+    return (struct kind){"IK bone", &model->bone_names, model->pmx.bone_count,
+                         (size_t)model->pmx.bone_count + model->pmx.morph_count};
+}
+
+/* --- values --------------------------------------------------------------------------------- */
+
+static bool read_number(dfm_pose_reader *reader, double *number) {
+    if (!dfm_json_number(&reader->json, number))
+        return fail_type(reader, "a number");
+    if (!(fabs(*number) <= DFM_POSE_MAX_NUMBER))
+        return FAIL(reader, "a number within 1e18 expected");
+    return true;
+}
+
+/* An array of exactly `count` numbers; `position` is what a pointer calls their place. */
+static bool read_numbers(dfm_pose_reader *reader, double *numbers, int64_t count,
+                         int64_t *position) {
+    if (!dfm_json_enter_array(&reader->json))
+        return fail_type(reader, "an array");
+    int64_t received = 0;
+    for (; dfm_json_next_item(&reader->json); received++) {
+        double surplus;
+        *position = received;
+        if (!read_number(reader, received < count ? &numbers[received] : &surplus))
+            return false;
+    }
+    *position = -1;
+    if (!left(reader))
+        return false;
+    return received == count ||
+           FAIL(reader, "%lld numbers expected, not %lld", (long long)count, (long long)received);
+}
+
+static bool read_rotation(dfm_pose_reader *reader, dfm_bone_pose *bone) {
+    if (!read_numbers(reader, bone->rotation, 4, &reader->row))
+        return false;
+    return dfm_pose_normalize(bone->rotation) || FAIL(reader, "the quaternion is zero");
+}
+
+/* A bone's {"rotation": [...], "translation": [...]}. */
+static bool read_bone(dfm_pose_reader *reader, dfm_bone_pose *bone) {
+    static const char *const fields[] = {"rotation", "translation"};
+    bool seen[2] = {false, false};
+    dfm_json_string key;
+    if (!dfm_json_enter_object(&reader->json))
+        return fail_type(reader, "an object");
+    while (dfm_json_next_key(&reader->json, &key)) {
+        int field = dfm_json_string_is(&key, fields[0])   ? 0
+                    : dfm_json_string_is(&key, fields[1]) ? 1
+                                                          : -1;
+        if (field < 0)
+            return FAIL_KEY(reader, &key, "rotation or translation expected");
+        if (seen[field])
+            return FAIL_KEY(reader, &key, "%s is given twice", fields[field]);
+        seen[field] = true;
+        reader->field = fields[field];
+        if (field == 0 ? !read_rotation(reader, bone)
+                       : !read_numbers(reader, bone->translation, 3, &reader->row))
+            return false;
+        reader->field = NULL;
+    }
+    return left(reader);
+}
+
+static bool read_bones(dfm_pose_reader *reader, dfm_pose *pose) {
+    struct kind kind = bones_of(reader->model);
+    dfm_json_string key;
+    if (!dfm_json_enter_object(&reader->json))
+        return fail_type(reader, "an object");
+    while (dfm_json_next_key(&reader->json, &key)) {
+        dfm_bone_pose ignored;
+        int64_t index;
+        reader->name = &key;
+        if (!find(reader, &kind, &key, &index) ||
+            !read_bone(reader, index < 0 ? &ignored : &pose->bones[index]))
+            return false;
+        reader->name = NULL;
+    }
+    return left(reader);
+}
+
+static bool read_matrix(dfm_pose_reader *reader, double matrix[12]) {
+    if (!read_numbers(reader, matrix, 12, &reader->column))
+        return false;
+    double determinant = dfm_pose_determinant(matrix);
+    return determinant > DFM_POSE_MIN_DETERMINANT ||
+           FAIL(reader, "the determinant is %g, more than 1e-8 expected", determinant);
+}
+
+static bool read_matrices(dfm_pose_reader *reader, dfm_pose *pose) {
+    if (!dfm_json_enter_array(&reader->json))
+        return fail_type(reader, "an array");
+    int64_t received = 0;
+    for (; dfm_json_next_item(&reader->json); received++) {
+        double surplus[12];
+        reader->row = received;
+        if (!read_matrix(reader, received < pose->bone_count ? pose->matrices[received] : surplus))
+            return false;
+    }
+    reader->row = -1;
+    if (!left(reader))
+        return false;
+    pose->has_matrices = true;
+    return received == pose->bone_count ||
+           FAIL(reader, "%u matrices expected, not %lld", pose->bone_count, (long long)received);
+}
+
+static bool read_morphs(dfm_pose_reader *reader, dfm_pose *pose) {
+    struct kind kind = morphs_of(reader->model);
+    dfm_json_string key;
+    if (!dfm_json_enter_object(&reader->json))
+        return fail_type(reader, "an object");
+    while (dfm_json_next_key(&reader->json, &key)) {
+        double ignored;
+        int64_t index;
+        reader->name = &key;
+        if (!find(reader, &kind, &key, &index) ||
+            !read_number(reader, index < 0 ? &ignored : &pose->morph_weights[index]))
+            return false;
+        reader->name = NULL;
+    }
+    return left(reader);
+}
+
+static bool read_ik_names(dfm_pose_reader *reader, dfm_pose *pose) {
+    struct kind kind = ik_of(reader->model);
+    dfm_json_string key;
+    while (dfm_json_next_key(&reader->json, &key)) {
+        bool on;
+        int64_t index;
+        reader->name = &key;
+        if (!find(reader, &kind, &key, &index))
+            return false;
+        if (!dfm_json_bool(&reader->json, &on))
+            return fail_type(reader, "a boolean");
+        if (index >= 0 && !(reader->model->pmx.bones[index].flags & DFM_BONE_IK))
+            return FAIL(reader, "this bone has no IK");
+        if (index >= 0)
+            pose->ik_off[index] = !on;
+        reader->name = NULL;
+    }
+    return left(reader);
+}
+
+static bool read_ik(dfm_pose_reader *reader, dfm_pose *pose) {
+    bool on;
+    if (dfm_json_enter_object(&reader->json))
+        return read_ik_names(reader, pose);
+    if (!dfm_json_bool(&reader->json, &on))
+        return fail_type(reader, "true, false or an object");
+    if (pose->bone_count)
+        memset(pose->ik_off, !on, pose->bone_count);
+    return true;
+}
+
+/* --- poses ---------------------------------------------------------------------------------- */
+
+enum { BONES, MATRICES, MORPHS, IK, POSES, MEMBER_COUNT };
+static const char *const members[MEMBER_COUNT] = {"bones", "matrices", "morphs", "ik", "poses"};
+
+static int find_member(const dfm_json_string *key) {
+    for (int i = 0; i < MEMBER_COUNT; i++) {
+        if (dfm_json_string_is(key, members[i]))
+            return i;
+    }
+    return -1;
+}
+
+static void next_generation(dfm_pose_scratch *scratch) {
+    if (++scratch->generation == 0) { /* after 2^32 poses old stamps could pass for new ones */
+        memset(scratch->stamps, 0, scratch->stamp_capacity * sizeof *scratch->stamps);
+        scratch->generation = 1;
+    }
+}
+
+/* Whether the member may stand here; `seen` are those before it, as bits. */
+static bool check_member(dfm_pose_reader *reader, int member, unsigned seen,
+                         const dfm_json_string *key, bool may_be_list) {
+    if (member < 0 || (member == POSES && !may_be_list))
+        return FAIL_KEY(reader, key, "bones, matrices, morphs%s expected",
+                        may_be_list ? ", ik or poses" : " or ik");
+    if (seen & 1u << member)
+        return FAIL_KEY(reader, key, "%s is given twice", members[member]);
+    if ((member == BONES && seen & 1u << MATRICES) || (member == MATRICES && seen & 1u << BONES))
+        return FAIL_KEY(reader, key, "matrices stand in place of bones, not beside them");
+    if (seen & 1u << POSES || (member == POSES && seen))
+        return FAIL_KEY(reader, key, "poses stands alone");
+    return true;
+}
+
+static bool read_list(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list);
+
+static bool read_member(dfm_pose_reader *reader, int member, dfm_pose *pose, dfm_pose_list *list) {
+    static bool (*const readers[])(dfm_pose_reader *, dfm_pose *) = {read_bones, read_matrices,
+                                                                     read_morphs, read_ik};
+    if (member == POSES)
+        return read_list(reader, pose, list);
+    reader->member = members[member];
+    bool good = readers[member](reader, pose);
+    if (good)
+        reader->member = NULL;
+    return good;
+}
+
+/* One pose; `list`: the body's own object, which may hold "poses" instead; NULL: one of those. */
+static bool read_pose(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list) {
+    unsigned seen = 0;
+    dfm_json_string key;
+    next_generation(reader->scratch);
+    if (!dfm_json_enter_object(&reader->json))
+        return fail_type(reader, "an object");
+    while (dfm_json_next_key(&reader->json, &key)) {
+        int member = find_member(&key);
+        if (!check_member(reader, member, seen, &key, list != NULL))
+            return false;
+        seen |= 1u << member;
+        if (!read_member(reader, member, pose, list))
+            return false;
+    }
+    return left(reader);
+}
+
+static bool add_offset(dfm_pose_reader *reader, dfm_pose_list *list, size_t *capacity) {
+    if (list->count == *capacity) {
+        *capacity = *capacity ? *capacity * 2 : 64;
+        uint32_t *offsets = realloc(list->offsets, *capacity * sizeof *offsets);
+        if (!offsets) {
+            dfm_problem_set(reader->problem, DFM_PROBLEM_OUT_OF_MEMORY, "no memory for poses");
+            return false;
+        }
+        list->offsets = offsets;
+    }
+    list->offsets[list->count++] = (uint32_t)(reader->json.at - reader->json.begin);
+    return true;
+}
+
+static bool read_list(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list) {
+    size_t capacity = 0;
+    list->is_list = true;
+    list->count = 0;
+    reader->member = "poses";
+    if (!dfm_json_enter_array(&reader->json))
+        return fail_type(reader, "an array");
+    reader->member = NULL;
+    while (dfm_json_next_item(&reader->json)) {
+        reader->frame = (int64_t)list->count;
+        dfm_pose_reset(pose);
+        if (!add_offset(reader, list, &capacity) || !read_pose(reader, pose, NULL))
+            return false;
+    }
+    reader->frame = -1;
+    if (!left(reader))
+        return false;
+    reader->member = "poses";
+    bool some = list->count > 0 || FAIL(reader, "one pose or more expected");
+    reader->member = NULL;
+    return some;
+}
+
+static bool fail_unknown(dfm_pose_reader *reader) {
+    dfm_problem *problem = reader->problem;
+    dfm_problem_set(problem, DFM_PROBLEM_UNKNOWN_NAME,
+                    "%llu name%s that the model lacks, first %s in %s; ?unknown=ignore passes over "
+                    "them",
+                    (unsigned long long)reader->unmatched, reader->unmatched == 1 ? "" : "s",
+                    problem->unknown[0].name, problem->unknown[0].member);
+    problem->unknown_count = reader->unmatched;
+    dfm_json_string name = {.data = problem->unknown[0].name,
+                            .length = strlen(problem->unknown[0].name)};
+    reader->frame = problem->unknown[0].frame;
+    reader->member = problem->unknown[0].member;
+    return point_here(reader, &name);
+}
+
+bool dfm_pose_json_read_body(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list) {
+    *list = (dfm_pose_list){.count = 1};
+    if (!read_pose(reader, pose, list))
+        return false;
+    if (!dfm_json_finish(&reader->json))
+        return fail_syntax(reader);
+    return reader->ignore_unknown || reader->unmatched == 0 || fail_unknown(reader);
+}
+
+bool dfm_pose_json_read_again(dfm_pose_reader *reader, uint32_t offset, dfm_pose *pose) {
+    reader->json.at = reader->json.begin + offset;
+    reader->json.fresh = false;
+    reader->json.depth = 0;
+    dfm_pose_reset(pose);
+    return read_pose(reader, pose, NULL);
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static bool reserve(dfm_pose_scratch *scratch, const dfm_model *model) {
+    size_t need = 2 * (size_t)model->pmx.bone_count + model->pmx.morph_count;
+    if (need <= scratch->stamp_capacity)
+        return true;
+    uint32_t *stamps = calloc(need, sizeof *stamps);
+    if (!stamps)
+        return false;
+    free(scratch->stamps);
+    scratch->stamps = stamps;
+    scratch->stamp_capacity = need;
+    scratch->generation = 0;
+    return true;
+}
+
+bool dfm_pose_json_begin(dfm_pose_reader *reader, const dfm_model *model, bool ignore_unknown,
+                         dfm_pose_scratch *scratch, const void *bytes, size_t size,
+                         dfm_problem *problem) {
+    *reader = (dfm_pose_reader){.model = model,
+                                .ignore_unknown = ignore_unknown,
+                                .scratch = scratch,
+                                .problem = problem,
+                                .frame = -1,
+                                .row = -1,
+                                .column = -1};
+    dfm_json_begin(&reader->json, bytes, size);
+    return reserve(scratch, model);
+}
+
+void dfm_pose_scratch_free(dfm_pose_scratch *scratch) {
+    free(scratch->stamps);
+    free(scratch->text);
+    *scratch = (dfm_pose_scratch){0};
+}
