@@ -172,6 +172,7 @@ e2e: $(E2E_TESTS) $(BUILD)/gen/openapi.json all
 	DEFORMD=$(BUILD)/deformd tests/run.sh $(E2E_TESTS)
 check-all: $(TESTS) $(E2E_TESTS) $(BUILD)/gen/openapi.json $(REPLAYS) all
 	tests/layers.sh
+	tests/docs.sh $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd tests/run.sh $(TESTS) $(REPLAYS) $(E2E_TESTS)
 check: deps
 	@$(MAKE) --no-print-directory check-all
