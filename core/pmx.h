@@ -1,7 +1,12 @@
 /* A PMX 2.0/2.1 document: the content of the file as plain data, up to and with the morphs.
  *
  * Space: PMX's own, left-handed, +Y up, the model faces -Z; 1 unit is about 0.08 m. UV origin top
- * left. Quaternions are x, y, z, w. Angles in radians. Nothing is repaired or converted here.
+ * left. Quaternions are x, y, z, w. Angles in radians. Nothing is converted; what is repaired, so
+ * that nobody behind the reader meets it, is counted in the warnings: numbers that are not finite
+ * or beyond 1e18 become 0 (not normals, weights and SDEF vectors, which are left as NaN for the
+ * skinner's bind to judge), textures that do not exist become -1, text that is none becomes U+FFFD,
+ * and materials get no more indices than there are. Bone, morph, material and rigid body indices,
+ * and the vertex indices of morphs, may have any value.
  * Thread safety: a document is plain memory, immutable after dfm_pmx_read.
  * Source of the layout: the PMX specification of PMX Editor (PMX仕様.txt), sections 2.0 and 2.1. */
 #ifndef DFM_CORE_PMX_H
@@ -41,9 +46,10 @@ typedef struct dfm_pmx_vertices {
     float (*uv)[2];
     float (*additional_uv[DFM_PMX_MAX_ADDITIONAL_UVS])[4]; /* NULL from additional_uv_count on */
     uint8_t *weight_type;                                  /* dfm_weight_type */
-    int32_t (*bone)[4];  /* unused slots of BDEF1/BDEF2/SDEF are -1; any value may be out of range */
-    float (*weight)[4];  /* BDEF1: 1 0 0 0. BDEF2, SDEF: w0, 1 - w0, 0, 0. BDEF4, QDEF: as stored */
-    float (*sdef)[3][3]; /* sdef_count rows of C, R0, R1, in vertex order: one for each SDEF vertex */
+    int32_t (*bone)[4]; /* unused slots of BDEF1/BDEF2/SDEF are -1; any value may be out of range */
+    float (*weight)[4]; /* BDEF1: 1 0 0 0. BDEF2, SDEF: w0, 1 - w0, 0, 0. BDEF4, QDEF: as stored */
+    float (
+        *sdef)[3][3]; /* sdef_count rows of C, R0, R1, in vertex order: one for each SDEF vertex */
     float *edge_scale;
 } dfm_pmx_vertices;
 
@@ -52,30 +58,32 @@ typedef struct dfm_pmx_material {
     float diffuse[4]; /* r g b a */
     float specular[3], specular_power;
     float ambient[3];
-    uint8_t flags; /* 1 double-sided, 2 ground shadow, 4 cast, 8 receive, 16 edge, 32 vertex colour, ... */
+    uint8_t flags; /* 1 double-sided, 2 ground shadow, 4 cast, 8 receive, 16 edge, 32 vertex colour,
+                      ... */
     float edge_colour[4], edge_size;
-    int32_t texture, sphere_texture; /* -1 = none */
+    int32_t texture, sphere_texture; /* valid, or -1 = none */
     uint8_t sphere_mode;             /* 0 off, 1 multiply, 2 add, 3 additional UV */
-    uint8_t toon_shared;             /* 1: toon is 0..9, a shared toon; 0: toon is a texture index */
+    uint8_t toon_shared; /* 1: toon is a shared one, 0..9 as a rule; 0: a texture, or -1 */
     int32_t toon;
     dfm_text memo;
-    uint32_t index_count; /* vertex indices that use this material, 3 a triangle */
+    uint32_t
+        index_count; /* vertex indices that use this material, one material's behind another's */
 } dfm_pmx_material;
 
 enum { /* dfm_pmx_bone.flags */
-    DFM_BONE_TAIL_IS_BONE = 0x0001,
-    DFM_BONE_ROTATABLE = 0x0002,
-    DFM_BONE_MOVABLE = 0x0004,
-    DFM_BONE_VISIBLE = 0x0008,
-    DFM_BONE_ENABLED = 0x0010,
-    DFM_BONE_IK = 0x0020,
-    DFM_BONE_APPEND_LOCAL = 0x0080,
-    DFM_BONE_APPEND_ROTATION = 0x0100,
-    DFM_BONE_APPEND_TRANSLATION = 0x0200,
-    DFM_BONE_FIXED_AXIS = 0x0400,
-    DFM_BONE_LOCAL_AXIS = 0x0800,
-    DFM_BONE_AFTER_PHYSICS = 0x1000,
-    DFM_BONE_EXTERNAL_PARENT = 0x2000
+       DFM_BONE_TAIL_IS_BONE = 0x0001,
+       DFM_BONE_ROTATABLE = 0x0002,
+       DFM_BONE_MOVABLE = 0x0004,
+       DFM_BONE_VISIBLE = 0x0008,
+       DFM_BONE_ENABLED = 0x0010,
+       DFM_BONE_IK = 0x0020,
+       DFM_BONE_APPEND_LOCAL = 0x0080,
+       DFM_BONE_APPEND_ROTATION = 0x0100,
+       DFM_BONE_APPEND_TRANSLATION = 0x0200,
+       DFM_BONE_FIXED_AXIS = 0x0400,
+       DFM_BONE_LOCAL_AXIS = 0x0800,
+       DFM_BONE_AFTER_PHYSICS = 0x1000,
+       DFM_BONE_EXTERNAL_PARENT = 0x2000
 };
 
 typedef struct dfm_pmx_ik_link {
@@ -233,9 +241,10 @@ typedef struct dfm_influence {
 
 /* The field's authoring rule: any number of influences and an SDEF flag become a weight type, bones
  * and weights. Zero weights are dropped first; none -> BDEF1 on bone 0; one -> BDEF1 with 1; two ->
- * BDEF2, or SDEF where `sdef` is set, w1 = 1 - w0; three or four -> BDEF4, weights as they are; five
- * or more -> BDEF4 of the four largest (descending, ties by order), the last = 1 - the others' sum,
- * never below 0. `sdef` has no effect with any other number. Unused slots: bone -1, weight 0. */
+ * BDEF2, or SDEF where `sdef` is set, w1 = 1 - w0; three or four -> BDEF4, weights as they are;
+ * five or more -> BDEF4 of the four largest (descending, ties by order), the last = 1 - the others'
+ * sum, never below 0. `sdef` has no effect with any other number. Unused slots: bone -1, weight 0.
+ */
 dfm_weight_type dfm_pmx_author_weights(const dfm_influence *influences, size_t count, bool sdef,
                                        int32_t bone[4], float weight[4]);
 

@@ -325,7 +325,7 @@ static void read_weights(struct reader *reader, uint32_t i, uint32_t *sdef_row) 
         break;
     case DFM_WEIGHT_QDEF:
         if (reader->pmx->version < 2.05f)
-            dfm_warn(reader->warnings, "qdef-in-2.0", reader->stream.item,
+            dfm_warn(reader->warnings, "qdef-version", reader->stream.item,
                      "QDEF vertices in a file of version 2.0, which has no QDEF");
         read_bone_quad(reader, bone, weight);
         break;

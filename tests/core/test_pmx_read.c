@@ -437,7 +437,7 @@ END_TEST
 START_TEST(qdef_in_version_2_0_is_accepted) {
     put_float(4, 2.0f);
     ck_assert_int_eq(read_file(), DFM_OK);
-    expect_warning("qdef-in-2.0", 9, 4);
+    expect_warning("qdef-version", 9, 4);
 }
 END_TEST
 
