@@ -136,6 +136,7 @@ static void note_unknown(dfm_pose_reader *reader, const char *name, size_t lengt
         size_t kept = whole_characters(name, length, sizeof unknown->name);
         unknown->member = reader->member;
         unknown->frame = reader->frame;
+        unknown->cut = kept < length;
         memcpy(unknown->name, name, kept);
         unknown->name[kept] = 0;
     }
@@ -442,11 +443,11 @@ static bool fail_unknown(dfm_pose_reader *reader) {
                     (unsigned long long)reader->unmatched, reader->unmatched == 1 ? "" : "s",
                     problem->unknown[0].name, problem->unknown[0].member);
     problem->unknown_count = reader->unmatched;
-    dfm_json_string name = {.data = problem->unknown[0].name,
-                            .length = strlen(problem->unknown[0].name)};
-    reader->frame = problem->unknown[0].frame;
-    reader->member = problem->unknown[0].member;
-    return point_here(reader, &name);
+    const dfm_problem_name *first = &problem->unknown[0];
+    dfm_json_string name = {.data = first->name, .length = strlen(first->name)};
+    reader->frame = first->frame;
+    reader->member = first->member;
+    return point_here(reader, first->cut ? NULL : &name);
 }
 
 bool dfm_pose_json_read_body(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list) {

@@ -59,9 +59,10 @@ enum {
 
 /* A name in a pose that the model lacks. */
 typedef struct dfm_problem_name {
-    const char *member;                /* "bones", "morphs", "ik" */
-    int64_t frame;                     /* of `poses`; -1 = a single pose */
-    char name[DFM_PROBLEM_NAME_BYTES]; /* cut at a character where it is longer */
+    const char *member; /* "bones", "morphs", "ik" */
+    int64_t frame;      /* of `poses`; -1 = a single pose */
+    bool cut;           /* at a character, because it is longer than this: */
+    char name[DFM_PROBLEM_NAME_BYTES];
 } dfm_problem_name;
 
 typedef struct dfm_problem {

@@ -21,6 +21,8 @@ static int decode_escape(const char *text, size_t left) {
 
 int64_t dfm_percent_decode(const char *text, size_t length, char *out, size_t room) {
     size_t count = 0;
+    if (room == 0)
+        return -1;
     for (size_t i = 0; i < length; i++) {
         int byte = (unsigned char)text[i];
         if (text[i] == '%') {
