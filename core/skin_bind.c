@@ -4,454 +4,447 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sum of weights at or under this says nothing about who moves the vertex. */
-#define MIN_WEIGHT_SUM 1e-6
-/* Sums this near to 1 are what single precision makes of clean weights: no repair to report. */
-#define CLEAN_WEIGHT_SUM 1e-5
+enum { MAX_SLOTS = 4 };
 
-/* What moves a vertex, after cleaning: a block kind, valid bones and weights. */
-typedef struct influence_set {
-    uint32_t kind;
-    uint32_t bone[4];
-    float weight[4];
-} influence_set;
+/* A sum of weights at or under this is no sum to divide by. */
+static const double MIN_WEIGHT_SUM = 1e-6;
+/* Sums this near to 1 are rounding of the file's floats, and not reported. */
+static const double WEIGHT_SUM_ROUNDING = 1e-5;
 
-/* Slots of a vertex that count: valid bone, weight not 0. */
-typedef struct slots {
-    uint32_t count;
-    uint32_t bone[4];
-    double weight[4];
-} slots;
+/* Rows of a block by kind, see kernels/skin_layout.h. */
+static const uint8_t rows_of_kind[DFM_KIND_COUNT] = {6, 6, 7, 10, 16, 10};
 
-/* All vertices of one kind with the same bones. */
-typedef struct group {
-    uint32_t kind, bone[4];
-    uint32_t count;
-    uint32_t next; /* while filling: where the group's next vertex goes */
-} group;
+/* A bone and its weight. */
+typedef struct influence {
+    uint32_t bone;
+    double weight;
+} influence;
 
-/* Everything that binding needs and the result does not keep. */
-typedef struct binder {
-    const dfm_model *model;
+/* The influences of a vertex while its weights are made clean. */
+typedef struct influences {
+    int count;
+    influence items[MAX_SLOTS];
+} influences;
+
+/* A clean vertex. Its key is what a block has in common: kind, then bones. */
+typedef struct bound_vertex {
+    uint32_t key[1 + MAX_SLOTS];
+    float weight[MAX_SLOTS];
+    uint32_t sdef_row; /* of dfm_pmx_vertices.sdef */
+} bound_vertex;
+
+/* What one vertex is cleaned with. */
+typedef struct cleaner {
     const dfm_pmx_vertices *vertices;
-    dfm_weights_mode weights;
-    bool sdef;
-    dfm_skin_bind *bind;
-    influence_set *sets; /* one a vertex */
-    uint32_t *group_of;  /* one a vertex: index into groups */
-    group *groups;       /* at most one a vertex */
-    uint32_t group_count;
-    uint32_t *table; /* hash of groups: index + 1, 0 = empty */
-    uint32_t table_mask;
-    uint32_t *rank;   /* group indices, sorted */
-    uint32_t *sorted; /* vertices, group after group */
-} binder;
+    uint32_t bone_count;
+    bool normalized, sdef;
+    dfm_warnings *warnings;
+    uint32_t vertex;
+    uint32_t sdef_row; /* of the next SDEF vertex */
+} cleaner;
 
-static uint32_t slot_count(uint8_t weight_type) {
-    switch (weight_type) {
-    case DFM_WEIGHT_BDEF1:
-        return 1;
-    case DFM_WEIGHT_BDEF4:
-    case DFM_WEIGHT_QDEF:
-        return 4;
-    default:
-        return 2;
+/* `code` is static. */
+static void repaired(const cleaner *c, const char *code, const char *message) {
+    dfm_warn(c->warnings, code, c->vertex, "%s", message);
+}
+
+/* --- weights (SEMANTICS 2, "Weights that are not clean") ------------------------------------- */
+
+static bool has_pair(uint8_t type) {
+    return type == DFM_WEIGHT_BDEF2 || type == DFM_WEIGHT_SDEF;
+}
+
+static int slot_count(uint8_t type) {
+    return type == DFM_WEIGHT_BDEF1 ? 1 : has_pair(type) ? 2 : MAX_SLOTS;
+}
+
+/* The weights as the type reads them. What is not finite counts as 0 where weights are raw; where
+ * they are normalized it spoils the sum, as it should. */
+static void take_weights(const cleaner *c, uint8_t type, double weight[MAX_SLOTS]) {
+    const float *stored = c->vertices->weight[c->vertex];
+    bool finite = true;
+    for (int i = 0; i < (has_pair(type) ? 1 : slot_count(type)); i++) {
+        weight[i] = stored[i];
+        finite &= isfinite(stored[i]);
     }
+    if (has_pair(type) && c->normalized && finite && !(weight[0] >= 0 && weight[0] <= 1)) {
+        repaired(c, "weights-clamped", "BDEF2 and SDEF weights outside 0 to 1 are clamped");
+        weight[0] = weight[0] < 0 ? 0 : 1;
+    }
+    if (has_pair(type))
+        weight[1] = 1 - weight[0];
+    if (finite || c->normalized)
+        return;
+    repaired(c, "weights-not-finite", "weights that are not finite count as 0");
+    for (int i = 0; i < slot_count(type); i++)
+        weight[i] = isfinite(weight[i]) ? weight[i] : 0;
 }
 
-static bool valid_bone(const binder *b, int32_t bone) {
-    return bone >= 0 && (uint32_t)bone < b->model->pmx.bone_count;
-}
-
-/* --- cleaning weights (SEMANTICS 2) ----------------------------------------------------------- */
-
-static void add_slot(slots *s, uint32_t bone, double weight, bool merge) {
-    for (uint32_t i = 0; merge && i < s->count; i++) {
-        if (s->bone[i] == bone) {
-            s->weight[i] += weight;
+/* Adds an influence, or its weight to the one that has this bone already. */
+static void add_influence(influences *list, uint32_t bone, double weight) {
+    for (int i = 0; i < list->count; i++) {
+        if (list->items[i].bone == bone) {
+            list->items[i].weight += weight;
             return;
         }
     }
-    s->bone[s->count] = bone;
-    s->weight[s->count++] = weight;
+    list->items[list->count++] = (influence){bone, weight};
 }
 
-static slots gather(binder *b, uint32_t vertex, const double weight[4], bool merge) {
-    slots s = {0};
-    bool dropped = false;
-    const int32_t *bone = b->vertices->bone[vertex];
-    for (uint32_t i = 0; i < slot_count(b->vertices->weight_type[vertex]); i++) {
-        if (weight[i] == 0)
-            continue;
-        if (valid_bone(b, bone[i]))
-            add_slot(&s, (uint32_t)bone[i], weight[i], merge);
-        else
-            dropped = true;
+/* Influences of valid bones with a weight. *first_valid: the first valid bone, whatever it weighs,
+ * or -1. */
+static influences take_influences(const cleaner *c, uint8_t type, int64_t *first_valid) {
+    double weight[MAX_SLOTS] = {0};
+    take_weights(c, type, weight);
+    const int32_t *bone = c->vertices->bone[c->vertex];
+    influences list = {0};
+    bool invalid = false;
+    *first_valid = -1;
+    for (int i = 0; i < slot_count(type); i++) {
+        bool valid = bone[i] >= 0 && (uint32_t)bone[i] < c->bone_count;
+        if (valid && *first_valid < 0)
+            *first_valid = bone[i];
+        if (valid && weight[i] != 0)
+            add_influence(&list, (uint32_t)bone[i], weight[i]);
+        invalid |= !valid && weight[i] != 0;
     }
-    if (dropped)
-        dfm_warn(&b->bind->warnings, "weights-bone-invalid", vertex,
-                 "vertices name bones that do not exist: those slots are dropped");
-    return s;
+    if (invalid)
+        repaired(c, "weights-bone-invalid", "weights of bones that do not exist are dropped");
+    return list;
 }
 
-/* BDEF2 and SDEF store one weight: it is clamped to [0, 1], and the other is what is left. */
-static void clamp_pair(binder *b, uint32_t vertex, double weight[4]) {
-    uint8_t type = b->vertices->weight_type[vertex];
-    if (type != DFM_WEIGHT_BDEF2 && type != DFM_WEIGHT_SDEF)
-        return;
-    if (weight[0] < 0 || weight[0] > 1) {
-        weight[0] = weight[0] < 0 ? 0 : 1;
-        dfm_warn(&b->bind->warnings, "weights-clamped", vertex,
-                 "BDEF2 or SDEF weights outside 0 to 1 are clamped");
-    }
-    weight[1] = 1 - weight[0];
-}
-
-/* The first valid bone takes the vertex; without one it stays at rest. */
-static slots fall_back(binder *b, uint32_t vertex) {
-    const int32_t *bone = b->vertices->bone[vertex];
-    for (uint32_t i = 0; i < slot_count(b->vertices->weight_type[vertex]); i++) {
-        if (!valid_bone(b, bone[i]))
-            continue;
-        dfm_warn(&b->bind->warnings, "weights-empty", vertex,
-                 "vertices whose weights have no usable sum follow their first valid bone");
-        return (slots){.count = 1, .bone = {(uint32_t)bone[i]}, .weight = {1}};
-    }
-    dfm_warn(&b->bind->warnings, "vertex-at-rest", vertex,
-             "vertices without any valid bone stay at rest");
-    return (slots){0};
-}
-
-/* Slots whose weights sum to 1, none of them 0; no slot: the vertex stays at rest. */
-static slots normalized_slots(binder *b, uint32_t vertex) {
-    double weight[4];
-    for (int i = 0; i < 4; i++)
-        weight[i] = (double)b->vertices->weight[vertex][i];
-    clamp_pair(b, vertex, weight);
-    slots s = gather(b, vertex, weight, true), kept = {0};
+static void normalize_weights(const cleaner *c, influences *list, uint32_t first_valid) {
     double sum = 0;
-    for (uint32_t i = 0; i < s.count; i++)
-        sum += s.weight[i];
-    if (!(isfinite(sum) && sum > MIN_WEIGHT_SUM))
-        return fall_back(b, vertex);
-    if (fabs(sum - 1) > CLEAN_WEIGHT_SUM)
-        dfm_warn(&b->bind->warnings, "weights-normalized", vertex,
-                 "vertices whose weights do not sum to 1 are normalized");
-    for (uint32_t i = 0; i < s.count; i++)
-        if (s.weight[i] != 0)
-            add_slot(&kept, s.bone[i], s.weight[i] / sum, false);
-    return kept;
+    for (int i = 0; i < list->count; i++)
+        sum += list->items[i].weight;
+    if (!(sum > MIN_WEIGHT_SUM && isfinite(sum))) {
+        repaired(c, "weights-empty", "weights without a sum: the first bone has weight 1");
+        *list = (influences){.count = 1, .items = {{first_valid, 1}}};
+        return;
+    }
+    if (fabs(sum - 1) > WEIGHT_SUM_ROUNDING)
+        repaired(c, "weights-normalized", "weights that do not sum to 1 are divided by their sum");
+    for (int i = 0; i < list->count; i++)
+        list->items[i].weight /= sum;
 }
 
-static void put_slots(influence_set *set, uint32_t kind, const slots *s) {
-    set->kind = kind;
-    for (uint32_t i = 0; i < s->count; i++) {
-        set->bone[i] = s->bone[i];
-        set->weight[i] = (float)s->weight[i];
+/* --- from weights to a kind ------------------------------------------------------------------ */
+
+/* Weights may cancel out, and be so small that a float does not hold them. */
+static void drop_zero_weights(influences *list) {
+    int kept = 0;
+    for (int i = 0; i < list->count; i++) {
+        if ((float)list->items[i].weight != 0)
+            list->items[kept++] = list->items[i];
+    }
+    list->count = kept;
+}
+
+/* The linear sum does not depend on the order: one order for all makes fewer, fuller blocks. */
+static void sort_by_bone(influences *list) {
+    for (int i = 1; i < list->count; i++) {
+        influence moved = list->items[i];
+        int at = i;
+        for (; at > 0 && list->items[at - 1].bone > moved.bone; at--)
+            list->items[at] = list->items[at - 1];
+        list->items[at] = moved;
     }
 }
 
-static influence_set clean_normalized(binder *b, uint32_t vertex) {
-    static const uint32_t kinds[5] = {DFM_KIND_REST, DFM_KIND_BDEF1, DFM_KIND_BDEF2, DFM_KIND_BDEF4,
-                                      DFM_KIND_BDEF4};
-    influence_set set = {0};
-    uint8_t type = b->vertices->weight_type[vertex];
-    slots s = normalized_slots(b, vertex);
-    uint32_t kind = kinds[s.count];
-    if (type == DFM_WEIGHT_QDEF && s.count > 0)
-        kind = DFM_KIND_QDEF;
-    if (type == DFM_WEIGHT_SDEF && s.count == 2)
-        kind = DFM_KIND_SDEF;
-    put_slots(&set, kind, &s);
-    return set;
+/* Slots that are left have weight 0 and the first bone, so that a kernel meets no other. */
+static bound_vertex explicit_weights(uint32_t kind, const influences *list) {
+    bound_vertex bound = {.key = {kind}};
+    for (int i = 0; i < MAX_SLOTS; i++) {
+        bool used = i < list->count;
+        bound.key[1 + i] = list->items[used ? i : 0].bone;
+        bound.weight[i] = used ? (float)list->items[i].weight : 0;
+    }
+    return bound;
 }
 
-/* As stored; only what cannot be read is left out. */
-static influence_set clean_raw(binder *b, uint32_t vertex) {
-    influence_set set = {0};
-    uint8_t type = b->vertices->weight_type[vertex];
-    double weight[4];
-    bool any_valid = false;
-    for (int i = 0; i < 4; i++) {
-        weight[i] = (double)b->vertices->weight[vertex][i];
-        if (!isfinite(weight[i])) {
-            weight[i] = 0;
-            dfm_warn(&b->bind->warnings, "weights-not-finite", vertex,
-                     "weights that are not finite count as 0");
-        }
-    }
-    for (uint32_t i = 0; i < slot_count(type); i++)
-        any_valid |= valid_bone(b, b->vertices->bone[vertex][i]);
-    slots s = gather(b, vertex, weight, false);
-    if (!any_valid) {
-        dfm_warn(&b->bind->warnings, "vertex-at-rest", vertex,
-                 "vertices without any valid bone stay at rest");
-        return set;
-    }
-    uint32_t kind = DFM_KIND_BDEF4; /* any sum, zero included */
-    if (type == DFM_WEIGHT_QDEF)
-        kind = s.count > 0 ? DFM_KIND_QDEF : DFM_KIND_BDEF4;
-    else if (s.count == 1 && s.weight[0] == 1)
-        kind = DFM_KIND_BDEF1;
-    else if (s.count == 2 && type == DFM_WEIGHT_BDEF2)
-        kind = DFM_KIND_BDEF2;
-    else if (s.count == 2 && type == DFM_WEIGHT_SDEF)
-        kind = DFM_KIND_SDEF;
-    put_slots(&set, kind, &s);
-    return set;
+static bound_vertex weight_pair(uint32_t kind, const influences *list) {
+    return (bound_vertex){.key = {kind, list->items[0].bone, list->items[1].bone},
+                          .weight = {(float)list->items[0].weight}};
 }
 
-/* --- SDEF ------------------------------------------------------------------------------------- */
-
-/* An SDEF vertex goes on as BDEF2 where the model says so or its data cannot be used. */
-static void settle_sdef(binder *b, uint32_t vertex, const float (*row)[3], influence_set *set) {
-    bool finite = true, zero = true;
-    for (int i = 0; i < 9; i++) {
-        float x = row[i / 3][i % 3];
-        finite &= isfinite(x) != 0;
-        zero &= x == 0;
-    }
-    if (!finite)
-        dfm_warn(&b->bind->warnings, "sdef-not-finite", vertex,
-                 "SDEF vertices whose C, R0 or R1 is not finite are run as BDEF2");
-    else if (zero)
-        dfm_warn(&b->bind->warnings, "sdef-zero-centre", vertex,
-                 "SDEF vertices whose C, R0 and R1 are all zero");
-    if (set->kind == DFM_KIND_SDEF && (!finite || !b->sdef))
-        set->kind = DFM_KIND_BDEF2;
+/* The cheapest kind that says the same: BDEF1 and BDEF2 imply that weights sum to 1. */
+static bound_vertex linear_vertex(influences *list, uint32_t first_valid) {
+    sort_by_bone(list);
+    const influence *items = list->items;
+    double sum = items[0].weight + items[1].weight;
+    if (list->count == 1 && (float)items[0].weight == 1)
+        return (bound_vertex){.key = {DFM_KIND_BDEF1, items[0].bone}};
+    if (list->count == 2 && fabs(sum - 1) <= 1e-7)
+        return weight_pair(DFM_KIND_BDEF2, list);
+    if (list->count == 0) /* raw, all weights 0: the origin */
+        list->items[0].bone = first_valid;
+    return explicit_weights(DFM_KIND_BDEF4, list);
 }
 
-static void clean_all(binder *b) {
-    const float(*sdef_row)[3][3] = (const float(*)[3][3])b->vertices->sdef;
-    for (uint32_t i = 0; i < b->vertices->count; i++) {
-        b->sets[i] = b->weights == DFM_WEIGHTS_RAW ? clean_raw(b, i) : clean_normalized(b, i);
-        if (b->vertices->weight_type[i] == DFM_WEIGHT_SDEF)
-            settle_sdef(b, i, *sdef_row++, &b->sets[i]);
+/* Half-points (C + R0') / 2 and (C + R1') / 2 of an SDEF vertex, where w0 R0' + w1 R1' = C. */
+static void half_points(float half[2][3], const float (*sdef)[3], double w0) {
+    for (int k = 0; k < 3; k++) {
+        double c = sdef[0][k], r0 = sdef[1][k], r1 = sdef[2][k];
+        double middle = w0 * r0 + (1 - w0) * r1;
+        half[0][k] = (float)((c + (c + r0 - middle)) * 0.5);
+        half[1][k] = (float)((c + (c + r1 - middle)) * 0.5);
     }
 }
 
-/* --- sorting into blocks ---------------------------------------------------------------------- */
-
-static uint32_t hash_set(const influence_set *set) {
-    uint64_t h = set->kind;
-    for (int i = 0; i < 4; i++)
-        h = (h ^ set->bone[i]) * 0x9E3779B97F4A7C15u;
-    return (uint32_t)(h >> 32);
+static bool all_finite(const float *values, int count) {
+    bool finite = true;
+    for (int i = 0; i < count; i++)
+        finite &= isfinite(values[i]);
+    return finite;
 }
 
-static bool same_group(const group *g, const influence_set *set) {
-    return g->kind == set->kind && memcmp(g->bone, set->bone, sizeof g->bone) == 0;
-}
-
-static uint32_t find_group(binder *b, const influence_set *set) {
-    uint32_t at = hash_set(set) & b->table_mask;
-    for (; b->table[at] != 0; at = (at + 1) & b->table_mask)
-        if (same_group(&b->groups[b->table[at] - 1], set))
-            return b->table[at] - 1;
-    group *added = &b->groups[b->group_count++];
-    *added = (group){.kind = set->kind};
-    memcpy(added->bone, set->bone, sizeof added->bone);
-    return (b->table[at] = b->group_count) - 1;
-}
-
-static int compare_groups(const void *left, const void *right, void *groups) {
-    const group *a = (const group *)groups + *(const uint32_t *)left;
-    const group *b = (const group *)groups + *(const uint32_t *)right;
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
-    for (int i = 0; i < 4; i++)
-        if (a->bone[i] != b->bone[i])
-            return a->bone[i] < b->bone[i] ? -1 : 1;
-    return 0;
-}
-
-static void sort_vertices(binder *b) {
-    uint32_t count = b->vertices->count;
-    for (uint32_t i = 0; i < count; i++) {
-        b->group_of[i] = find_group(b, &b->sets[i]);
-        b->groups[b->group_of[i]].count++;
-    }
-    for (uint32_t i = 0; i < b->group_count; i++)
-        b->rank[i] = i;
-    qsort_r(b->rank, b->group_count, sizeof *b->rank, compare_groups, b->groups);
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < b->group_count; i++) {
-        group *g = &b->groups[b->rank[i]];
-        g->next = next;
-        next += g->count;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        b->sorted[b->groups[b->group_of[i]].next++] = i;
-}
-
-/* Rows of a block, kernels/skin_layout.h. */
-static uint32_t row_count(uint32_t kind) {
-    static const uint32_t rows[DFM_KIND_COUNT] = {
-        [DFM_KIND_REST] = 6,   [DFM_KIND_BDEF1] = 6, [DFM_KIND_BDEF2] = 7,
-        [DFM_KIND_BDEF4] = 10, [DFM_KIND_SDEF] = 16, [DFM_KIND_QDEF] = 10,
-    };
-    return rows[kind];
-}
-
-static bool allocate_blocks(binder *b) {
-    dfm_skin_bind *bind = b->bind;
-    uint64_t blocks = 0, rows = 0;
-    for (uint32_t i = 0; i < b->group_count; i++) {
-        uint64_t n = ((uint64_t)b->groups[i].count + DFM_LANES - 1) / DFM_LANES;
-        blocks += n;
-        rows += n * row_count(b->groups[i].kind);
-    }
-    if (rows > UINT32_MAX)
+/* Whether C, R0, R1 make an SDEF vertex. */
+static bool is_spherical(const cleaner *c, uint32_t sdef_row, double w0) {
+    const float(*sdef)[3] = c->vertices->sdef[sdef_row];
+    float half[2][3];
+    half_points(half, sdef, w0);
+    if (!all_finite(sdef[0], 9) || !all_finite(half[0], 6)) {
+        repaired(c, "sdef-not-finite", "SDEF vertices whose C, R0, R1 are not finite are BDEF2");
         return false;
+    }
+    bool all_zero = true;
+    for (int i = 0; i < 9; i++)
+        all_zero &= sdef[i / 3][i % 3] == 0;
+    if (all_zero)
+        repaired(c, "sdef-zero-centre", "SDEF vertices whose C, R0, R1 are all zero (valid)");
+    return true;
+}
+
+static bound_vertex clean_vertex(const cleaner *c, uint8_t type, uint32_t sdef_row) {
+    int64_t first_valid;
+    influences list = take_influences(c, type, &first_valid);
+    if (first_valid < 0) {
+        repaired(c, "vertex-at-rest", "vertices without a bone that exists stay at rest");
+        return (bound_vertex){.key = {DFM_KIND_REST}};
+    }
+    if (c->normalized)
+        normalize_weights(c, &list, (uint32_t)first_valid);
+    drop_zero_weights(&list);
+    if (type == DFM_WEIGHT_QDEF && list.count > 0)
+        return explicit_weights(DFM_KIND_QDEF, &list);
+    /* Two bones are left only where both are valid and differ: the weights still sum to 1. */
+    if (type == DFM_WEIGHT_SDEF && c->sdef && list.count == 2 &&
+        is_spherical(c, sdef_row, list.items[0].weight)) {
+        bound_vertex bound = weight_pair(DFM_KIND_SDEF, &list);
+        bound.sdef_row = sdef_row;
+        return bound;
+    }
+    return linear_vertex(&list, (uint32_t)first_valid);
+}
+
+static void clean_vertices(cleaner *c, bound_vertex *bound) {
+    for (c->vertex = 0; c->vertex < c->vertices->count; c->vertex++) {
+        uint8_t type = c->vertices->weight_type[c->vertex];
+        bound[c->vertex] = clean_vertex(c, type, c->sdef_row);
+        c->sdef_row += type == DFM_WEIGHT_SDEF;
+    }
+}
+
+/* --- sorting by key: stable, linear time ----------------------------------------------------- */
+
+enum { DIGIT_BITS = 11, DIGIT_VALUES = 1 << DIGIT_BITS };
+
+typedef struct sorter {
+    const bound_vertex *bound;
+    uint32_t count;
+    uint32_t *order, *spare; /* vertices, `count` each; `order` is the result */
+} sorter;
+
+/* Sorts by one digit of one word of the key. */
+static void sort_by_digit(sorter *s, int word, unsigned shift) {
+    uint32_t next[DIGIT_VALUES] = {0};
+    for (uint32_t i = 0; i < s->count; i++)
+        next[s->bound[i].key[word] >> shift & (DIGIT_VALUES - 1)]++;
+    uint32_t first = 0;
+    for (int i = 0; i < DIGIT_VALUES; i++) {
+        uint32_t here = next[i];
+        next[i] = first;
+        if (here == s->count) /* all alike */
+            return;
+        first += here;
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t vertex = s->order[i];
+        s->spare[next[s->bound[vertex].key[word] >> shift & (DIGIT_VALUES - 1)]++] = vertex;
+    }
+    uint32_t *sorted = s->spare;
+    s->spare = s->order;
+    s->order = sorted;
+}
+
+static void sort_by_key(sorter *s, uint32_t bone_count) {
+    for (uint32_t i = 0; i < s->count; i++)
+        s->order[i] = i;
+    for (int word = MAX_SLOTS; word >= 0; word--) {
+        uint32_t largest = word > 0 ? bone_count : DFM_KIND_COUNT;
+        for (unsigned shift = 0; shift < 32 && largest >> shift > 0; shift += DIGIT_BITS)
+            sort_by_digit(s, word, shift);
+    }
+}
+
+/* --- blocks ---------------------------------------------------------------------------------- */
+
+static bool same_key(const bound_vertex *a, const bound_vertex *b) {
+    return memcmp(a->key, b->key, sizeof a->key) == 0;
+}
+
+/* How many vertices the block takes that begins at order[at]. */
+static uint32_t block_lanes(const sorter *s, uint32_t at) {
+    uint32_t lanes = 1;
+    while (lanes < DFM_LANES && at + lanes < s->count &&
+           same_key(&s->bound[s->order[at]], &s->bound[s->order[at + lanes]]))
+        lanes++;
+    return lanes;
+}
+
+static void put(float *rows, int row, uint32_t lane, const float *values, int count) {
+    for (int k = 0; k < count; k++)
+        rows[(size_t)(row + k) * DFM_LANES + lane] = values[k];
+}
+
+/* Unit length, so that the length in the file never matters; 0 where it has no direction. */
+static void put_normal(float *rows, uint32_t lane, const float normal[3]) {
+    double x = normal[0], y = normal[1], z = normal[2];
+    double length = sqrt(x * x + y * y + z * z);
+    bool proper = isfinite(length) && length > 0;
+    float unit[3] = {0, 0, 0};
+    for (int k = 0; proper && k < 3; k++)
+        unit[k] = (float)(normal[k] / length);
+    put(rows, 3, lane, unit, 3);
+}
+
+static void put_vertex(const dfm_pmx_vertices *vertices, uint32_t vertex, const bound_vertex *bound,
+                       float *rows, uint32_t lane) {
+    put(rows, 0, lane, vertices->position[vertex], 3);
+    put_normal(rows, lane, vertices->normal[vertex]);
+    uint32_t kind = bound->key[0];
+    if (kind == DFM_KIND_BDEF4 || kind == DFM_KIND_QDEF)
+        put(rows, 6, lane, bound->weight, MAX_SLOTS);
+    if (kind == DFM_KIND_BDEF2 || kind == DFM_KIND_SDEF)
+        put(rows, 6, lane, bound->weight, 1);
+    if (kind == DFM_KIND_SDEF) {
+        float half[2][3];
+        const float(*sdef)[3] = vertices->sdef[bound->sdef_row];
+        /* With the weight that the kernel sees, so that the rest pose stays the rest pose. */
+        half_points(half, sdef, bound->weight[0]);
+        put(rows, 7, lane, sdef[0], 3);
+        put(rows, 10, lane, half[0], 6);
+    }
+}
+
+/* Counts blocks and rows; false: more than their 32-bit numbers hold. */
+static bool measure_blocks(dfm_skin_bind *bind, const sorter *s) {
+    uint64_t blocks = 0, rows = 0;
+    for (uint32_t at = 0; at < s->count; at += block_lanes(s, at)) {
+        rows += rows_of_kind[s->bound[s->order[at]].key[0]];
+        blocks++;
+    }
     bind->block_count = (uint32_t)blocks;
-    bind->row_count = (size_t)rows;
-    bind->blocks = dfm_arena_alloc(&bind->arena, blocks, sizeof *bind->blocks);
-    bind->data = dfm_arena_alloc(&bind->arena, rows, DFM_LANES * sizeof *bind->data);
-    bind->vertex = dfm_arena_alloc(&bind->arena, blocks, DFM_LANES * sizeof *bind->vertex);
-    bind->slot = dfm_arena_alloc(&bind->arena, b->vertices->count, sizeof *bind->slot);
+    bind->row_count = rows;
+    return rows <= UINT32_MAX && blocks <= UINT32_MAX / DFM_LANES;
+}
+
+static bool allocate_blocks(dfm_skin_bind *bind) {
+    dfm_arena *arena = &bind->arena;
+    bind->blocks = dfm_arena_alloc(arena, bind->block_count, sizeof *bind->blocks);
+    bind->data = dfm_arena_alloc(arena, bind->row_count, DFM_LANES * sizeof *bind->data);
+    bind->vertex = dfm_arena_alloc(arena, bind->block_count, DFM_LANES * sizeof *bind->vertex);
+    bind->slot = dfm_arena_alloc(arena, bind->vertex_count, sizeof *bind->slot);
     return bind->blocks && bind->data && bind->vertex && bind->slot;
 }
 
-/* --- filling blocks --------------------------------------------------------------------------- */
-
-static void put3(float *row, const float v[3]) {
-    for (int k = 0; k < 3; k++)
-        row[k * DFM_LANES] = v[k];
-}
-
-/* Rows 6..15 of an SDEF lane. R0' = C + R0 - Rb, R1' = C + R1 - Rb, with Rb = w0 R0 + w1 R1, so
- * that w0 R0' + w1 R1' = C; what is kept are the half-points (C + R0') / 2 and (C + R1') / 2. */
-static void put_sdef(float *row, float w0, const float sdef[3][3]) {
-    const float *c = sdef[0], *r0 = sdef[1], *r1 = sdef[2];
-    row[6 * DFM_LANES] = w0;
-    put3(row + 7 * DFM_LANES, c);
-    for (int k = 0; k < 3; k++) {
-        double centre = (double)c[k], a = (double)r0[k], z = (double)r1[k];
-        double blend = (double)w0 * a + (1 - (double)w0) * z;
-        row[(10 + k) * DFM_LANES] = (float)(centre + (a - blend) / 2);
-        row[(13 + k) * DFM_LANES] = (float)(centre + (z - blend) / 2);
+static void fill_block(dfm_skin_bind *bind, const sorter *s, uint32_t index, uint32_t at,
+                       dfm_skin_block *block) {
+    float *rows = bind->data + (size_t)block->row * DFM_LANES;
+    for (uint32_t lane = 0; lane < DFM_LANES; lane++) {
+        uint32_t used = lane < block->lane_count ? lane : block->lane_count - 1;
+        uint32_t vertex = s->order[at + used];
+        put_vertex(&bind->model->pmx.vertices, vertex, &s->bound[vertex], rows, lane);
+        bind->vertex[index * DFM_LANES + lane] = vertex;
+        bind->slot[vertex] = index * DFM_LANES + used;
     }
 }
 
-static void put_normal(float *row, const float normal[3]) {
-    bool finite = isfinite(normal[0]) && isfinite(normal[1]) && isfinite(normal[2]);
-    put3(row, finite ? normal : (const float[3]){0, 0, 0});
-}
-
-static void fill_lane(const binder *b, uint32_t vertex, uint32_t sdef_row, float *row) {
-    const influence_set *set = &b->sets[vertex];
-    put3(row, b->vertices->position[vertex]);
-    put_normal(row + 3 * DFM_LANES, b->vertices->normal[vertex]);
-    switch (set->kind) {
-    case DFM_KIND_BDEF2:
-        row[6 * DFM_LANES] = set->weight[0];
-        break;
-    case DFM_KIND_BDEF4:
-    case DFM_KIND_QDEF:
-        for (int i = 0; i < 4; i++)
-            row[(6 + i) * DFM_LANES] = set->weight[i];
-        break;
-    case DFM_KIND_SDEF:
-        put_sdef(row, set->weight[0], (const float(*)[3])b->vertices->sdef[sdef_row]);
-        break;
-    default:
-        break;
+static void fill_blocks(dfm_skin_bind *bind, const sorter *s) {
+    uint32_t at = 0, row = 0;
+    for (uint32_t i = 0; i < bind->block_count; i++) {
+        const uint32_t *key = s->bound[s->order[at]].key;
+        dfm_skin_block *block = &bind->blocks[i];
+        *block = (dfm_skin_block){
+            .kind = key[0], .lane_count = block_lanes(s, at), .row = row, .bone = {0}};
+        memcpy(block->bone, key + 1, sizeof block->bone);
+        fill_block(bind, s, i, at, block);
+        bind->has_sdef |= block->kind == DFM_KIND_SDEF;
+        bind->has_qdef |= block->kind == DFM_KIND_QDEF;
+        at += block->lane_count;
+        row += rows_of_kind[block->kind];
     }
 }
 
-/* Where each SDEF vertex's row is: group_of has served its purpose and takes the answer. */
-static void index_sdef_rows(binder *b) {
-    uint32_t row = 0;
-    for (uint32_t i = 0; i < b->vertices->count; i++)
-        b->group_of[i] = b->vertices->weight_type[i] == DFM_WEIGHT_SDEF ? row++ : 0;
-}
+/* --- the whole ------------------------------------------------------------------------------- */
 
-static void fill_blocks(binder *b) {
-    dfm_skin_bind *bind = b->bind;
-    const uint32_t *next = b->sorted;
-    uint32_t block = 0, row = 0;
-    for (uint32_t i = 0; i < b->group_count; i++) {
-        const group *g = &b->groups[b->rank[i]];
-        bind->has_sdef |= g->kind == DFM_KIND_SDEF;
-        bind->has_qdef |= g->kind == DFM_KIND_QDEF;
-        for (uint32_t done = 0; done < g->count; block++, row += row_count(g->kind)) {
-            uint32_t lanes = g->count - done < DFM_LANES ? g->count - done : DFM_LANES;
-            dfm_skin_block *to = &bind->blocks[block];
-            *to = (dfm_skin_block){.kind = g->kind, .lane_count = lanes, .row = row};
-            memcpy(to->bone, g->bone, sizeof to->bone);
-            for (uint32_t lane = 0; lane < DFM_LANES; lane++) {
-                uint32_t vertex = next[lane < lanes ? lane : lanes - 1];
-                bind->vertex[block * DFM_LANES + lane] = vertex;
-                fill_lane(b, vertex, b->group_of[vertex],
-                          bind->data + DFM_LANES * (size_t)row + lane);
-                if (lane < lanes)
-                    bind->slot[vertex] = block * DFM_LANES + lane;
-            }
-            next += lanes;
-            done += lanes;
+/* Morphs are folded in by slot at pose time; what names no vertex is left out there. */
+static void report_invalid_offsets(const dfm_pmx *pmx, dfm_warnings *warnings) {
+    for (uint32_t m = 0; m < pmx->morph_count; m++) {
+        const dfm_pmx_morph *morph = &pmx->morphs[m];
+        bool moves = morph->type == DFM_MORPH_VERTEX;
+        if (!moves && !(morph->type >= DFM_MORPH_UV && morph->type <= DFM_MORPH_UV4))
+            continue;
+        for (uint32_t i = 0; i < morph->count; i++) {
+            uint32_t vertex =
+                moves ? morph->offsets.vertices[i].vertex : morph->offsets.uvs[i].vertex;
+            if (vertex >= pmx->vertices.count)
+                dfm_warn(warnings, "morph-offset-invalid", m,
+                         "morph %u, offset %u: no vertex %u; dropped (%s)", m, i, vertex,
+                         morph->name.data);
         }
     }
 }
 
-/* --- life ------------------------------------------------------------------------------------- */
-
-static bool allocate_scratch(binder *b) {
-    size_t count = b->vertices->count;
-    size_t table = 1;
-    while (table < 2 * count)
-        table *= 2;
-    b->table_mask = (uint32_t)(table - 1);
-    size_t least = count ? count : 1;
-    b->sets = malloc(least * sizeof *b->sets);
-    b->group_of = malloc(least * sizeof *b->group_of);
-    b->groups = malloc(least * sizeof *b->groups);
-    b->rank = malloc(least * sizeof *b->rank);
-    b->sorted = malloc(least * sizeof *b->sorted);
-    b->table = calloc(table, sizeof *b->table);
-    return b->sets && b->group_of && b->groups && b->rank && b->sorted && b->table;
-}
-
-static void free_scratch(binder *b) {
-    free(b->sets);
-    free(b->group_of);
-    free(b->groups);
-    free(b->rank);
-    free(b->sorted);
-    free(b->table);
-}
-
-static bool fill(binder *b) {
-    if (!allocate_scratch(b))
+static bool fill(dfm_skin_bind *bind, cleaner *c, bound_vertex *bound, uint32_t *order) {
+    clean_vertices(c, bound);
+    sorter s = {.bound = bound,
+                .count = bind->vertex_count,
+                .order = order,
+                .spare = order + bind->vertex_count};
+    sort_by_key(&s, bind->bone_count);
+    if (!measure_blocks(bind, &s) || !allocate_blocks(bind))
         return false;
-    clean_all(b);
-    sort_vertices(b);
-    if (!allocate_blocks(b))
-        return false;
-    index_sdef_rows(b);
-    fill_blocks(b);
+    fill_blocks(bind, &s);
     return true;
 }
 
 dfm_status dfm_skin_bind_create(const dfm_model *model, dfm_weights_mode weights, bool sdef,
                                 dfm_skin_bind **bind, dfm_error *error) {
+    const dfm_pmx *pmx = &model->pmx;
     *bind = NULL;
     dfm_skin_bind *made = calloc(1, sizeof *made);
-    if (!made)
-        return dfm_fail(error, DFM_ERROR_NO_MEMORY, NULL, -1, -1, "no memory for bind data");
-    made->model = model;
-    made->vertex_count = model->pmx.vertices.count;
-    made->bone_count = model->pmx.bone_count;
-    binder b = {.model = model,
-                .vertices = &model->pmx.vertices,
-                .weights = weights,
-                .sdef = sdef,
-                .bind = made};
-    bool filled = fill(&b);
-    free_scratch(&b);
-    if (!filled) {
+    bound_vertex *bound = calloc((size_t)pmx->vertices.count + 1, sizeof *bound);
+    uint32_t *order = calloc((size_t)pmx->vertices.count + 1, 2 * sizeof *order);
+    bool good = made && bound && order;
+    if (good) {
+        made->model = model;
+        made->vertex_count = pmx->vertices.count;
+        made->bone_count = pmx->bone_count;
+        cleaner c = {.vertices = &pmx->vertices,
+                     .bone_count = pmx->bone_count,
+                     .normalized = weights == DFM_WEIGHTS_NORMALIZED,
+                     .sdef = sdef,
+                     .warnings = &made->warnings};
+        report_invalid_offsets(pmx, &made->warnings);
+        good = fill(made, &c, bound, order);
+    }
+    free(bound);
+    free(order);
+    if (!good) {
         dfm_skin_bind_free(made);
-        return dfm_fail(error, DFM_ERROR_NO_MEMORY, NULL, -1, -1,
-                        "no memory for the bind data of %u vertices", model->pmx.vertices.count);
+        return dfm_fail(error, DFM_ERROR_NO_MEMORY, "vertices", -1, -1,
+                        "no memory for the bind data of %u vertices", pmx->vertices.count);
     }
     *bind = made;
     return DFM_OK;
