@@ -91,6 +91,26 @@ typedef struct dfm_api_header {
     char value[256];  /* long enough for a Deformd-Layout of every attribute */
 } dfm_api_header;
 
+/* A body that is made while it is sent: a head, then blocks of equal size, in order. What it costs
+ * in memory is a few blocks, however long it is.
+ *
+ * render may be called by any compute worker, for any block, in any order, several at a time (never
+ * twice for one block). `free` is called once, when no render runs and none will: after the last
+ * byte, after a failure, or when the client went away. */
+typedef struct dfm_api_stream dfm_api_stream;
+struct dfm_api_stream {
+    uint64_t total_bytes; /* head_bytes + block_count * block_bytes: the Content-Length */
+    const uint8_t *head;  /* lives until `free`; NULL = none */
+    uint64_t head_bytes;
+    uint64_t block_count;
+    size_t block_bytes; /* > 0 */
+    /* Fills block_bytes at `memory` (64-byte aligned). False: the block cannot be made; the
+     * connection is cut, and *why says so in the log (static or until `free`). */
+    bool (*render)(dfm_api_stream *stream, uint64_t block, uint32_t worker, uint8_t *memory,
+                   const char **why);
+    void (*free)(dfm_api_stream *stream);
+};
+
 typedef struct dfm_api_response {
     int status;
     uint32_t header_count;
@@ -100,6 +120,7 @@ typedef struct dfm_api_response {
     size_t body_bytes;
     void (*free_body)(void *context); /* NULL: static */
     void *free_context;
+    dfm_api_stream *stream; /* in place of a body; the response owns it. NULL: body */
 } dfm_api_response;
 
 typedef struct dfm_admission {
