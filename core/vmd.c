@@ -55,8 +55,8 @@ static dfm_text decode(reader *r, const uint8_t *bytes, size_t size) {
 }
 
 static void read_header(reader *r) {
-    static const char magic[] = "Vocaloid Motion Data 0002",
-                      old_magic[] = "Vocaloid Motion Data file";
+    /* Programs write "0002" behind it, or nothing; the first version wrote "file". */
+    static const char magic[] = "Vocaloid Motion Data", old_magic[] = "Vocaloid Motion Data file";
     r->stream.section = "header";
     r->stream.item = -1;
     const uint8_t *bytes = dfm_stream_take(&r->stream, MAGIC_BYTES, "the signature");

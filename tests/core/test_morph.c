@@ -159,6 +159,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("morph");
     TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, group_hands_weight_times_factor_to_children_and_weights_add);
     tcase_add_test(tests, group_cycles_are_cut_and_warned_about);
     tcase_add_test(tests, invalid_references_are_dropped_and_warned_about);

@@ -252,6 +252,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("rig append");
     TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, any_ratio_scales_the_angle_and_the_move);
     tcase_add_test(tests, source_turned_past_180_is_taken_the_short_way);
     tcase_add_test(tests, own_pose_turns_on_the_left_of_what_is_appended);

@@ -243,6 +243,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("rig forward");
     TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, rest_pose_gives_rest_positions_and_identity_palette);
     tcase_add_test(tests, child_turns_about_its_parent_that_comes_later_in_the_file);
     tcase_add_test(tests, palette_and_duals_move_points_as_the_bone_does);
