@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "server/form.h"
+#include "server/gate.h"
 #include "server/head.h"
 #include "server/linger.h"
 #include "server/log.h"
+#include "server/watch.h"
 
 enum {
     /* A refused body up to this size is read and dropped, so that the connection can go on; a
@@ -25,6 +27,8 @@ enum {
     DESCRIPTORS_KEPT = 64,        /* for all that is no connection */
     CONNECTION_BYTES = 32 * 1024, /* head of a request; libmicrohttpd mallocs up to this size */
     READ_BYTES = 8 * 1024,
+    /* Enough that no worker idles while the HTTP thread is at another answer. */
+    FINISHED_PER_WORKER = 3,
     TARGET_BYTES = 512,   /* longer request targets are malloc'ed */
     EXCHANGES_KEPT = 1024 /* finished ones kept for the next request */
 };
@@ -43,13 +47,15 @@ typedef struct exchange {
     dfm_job job; /* first, so that the pool's job is its exchange */
     dfm_http *http;
     struct MHD_Connection *connection;
+    dfm_watched watched; /* while the request is being received */
     const char *method;
     uint64_t received_bytes; /* of the body, kept or not */
     char *target, target_space[TARGET_BYTES];
     phase phase;
-    bool counted; /* among http->active */
-    bool closing; /* the answer closes the connection */
-    bool lingers; /* answered with a body still on its way */
+    bool counted;  /* among http->active */
+    bool closing;  /* the answer closes the connection */
+    bool finished; /* among http->finished */
+    bool lingers;  /* answered with a body still on its way */
     dfm_head head;
     dfm_api_request request;
     dfm_admission admission;
@@ -68,8 +74,10 @@ struct dfm_http {
     atomic_bool draining;
     atomic_uint active;
     int idle_fd;
-    dfm_linger
-        *linger;     /* NULL where it could not be had: refusals may then be overtaken by resets */
+    dfm_gate finished; /* deforms done, their answers not yet taken up by the HTTP thread */
+    dfm_watch *watch;
+    /* NULL where it could not be had: then a reset may overtake a refusal. */
+    dfm_linger *linger;
     bool quiesced;   /* HTTP thread only */
     exchange *spare; /* HTTP thread only */
     unsigned spare_count;
@@ -95,10 +103,11 @@ static exchange *exchange_take(dfm_http *http) {
     /* All but target_space and response.headers, which are written before they are read. */
     x->http = http;
     x->connection = NULL;
+    x->watched.active = false;
     x->method = "";
     x->target = x->target_space;
     x->phase = PHASE_HEAD;
-    x->counted = x->closing = x->lingers = false;
+    x->counted = x->closing = x->finished = x->lingers = false;
     x->request = (dfm_api_request){.started_ns = now_ns()};
     x->body = (dfm_body){0};
     x->form = NULL;
@@ -116,6 +125,7 @@ static exchange *exchange_take(dfm_http *http) {
 
 static void exchange_free(exchange *x) {
     dfm_http *http = x->http;
+    dfm_watch_end(http->watch, &x->watched);
     dfm_form_free(x->form);
     dfm_body_free(&x->body);
     dfm_api_response_free(&x->response);
@@ -189,6 +199,9 @@ static enum MHD_Result answer_now(exchange *x) {
 /* On a pool's thread. */
 static void run_job(dfm_job *job, uint32_t thread) {
     exchange *x = (exchange *)job;
+    bool is_deform = x->admission.lane == DFM_LANE_COMPUTE;
+    if (is_deform)
+        dfm_gate_wait(&x->http->finished);
     x->request.worker = thread;
     if (x->request.deadline_ns != 0 && now_ns() > x->request.deadline_ns)
         dfm_api_deadline_passed(&x->request, &x->response);
@@ -196,6 +209,10 @@ static void run_job(dfm_job *job, uint32_t thread) {
         dfm_api_handle(x->http->options.api, &x->request, &x->response);
     dfm_body_free(&x->body);
     prepare_answer(x);
+    if (is_deform) {
+        x->finished = true;
+        dfm_gate_enter(&x->http->finished);
+    }
     MHD_resume_connection(x->connection); /* x belongs to the HTTP thread again */
 }
 
@@ -362,14 +379,27 @@ static enum MHD_Result end_body(exchange *x) {
 /* --- libmicrohttpd's callbacks, all on its thread ----------------------------------------------
  */
 
+static void take_up(exchange *x) {
+    if (x->finished)
+        dfm_gate_leave(&x->http->finished);
+    x->finished = false;
+}
+
+static int socket_of(struct MHD_Connection *connection) {
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
 /* The request line, before libmicrohttpd decodes and cuts it. */
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection) {
-    (void)connection;
-    exchange *x = exchange_take(context);
-    if (x && !copy_target(x, target)) {
+    dfm_http *http = context;
+    exchange *x = exchange_take(http);
+    if (!x)
+        return NULL;
+    if (!copy_target(x, target)) {
         exchange_free(x);
-        x = NULL;
+        return NULL;
     }
+    dfm_watch_begin(http->watch, &x->watched, socket_of(connection));
     return x;
 }
 
@@ -389,13 +419,15 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         *size = 0;
         return take_body(x, data, taken);
     }
+    dfm_watch_end(x->http->watch, &x->watched);
     switch (x->phase) {
     case PHASE_BODY:
         return end_body(x);
     case PHASE_REFUSED:
         return answer_now(x);
-    default:
-        return send_answer(x); /* PHASE_PARKED: it was resumed */
+    default: /* PHASE_PARKED: it was resumed */
+        take_up(x);
+        return send_answer(x);
     }
 }
 
@@ -417,10 +449,9 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (!x)
         return;
     *state = NULL;
+    take_up(x); /* resumed, and closed before its answer was sent */
     if (x->lingers && http->linger)
-        dfm_linger_add(
-            http->linger,
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+        dfm_linger_add(http->linger, socket_of(connection));
     bool counted = x->counted;
     if (counted && dfm_log_enabled(DFM_LOG_INFO))
         log_exchange(x, code);
@@ -467,11 +498,12 @@ dfm_http *dfm_http_create(void) {
     if (!http)
         return NULL;
     http->idle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    dfm_gate_init(&http->finished, 1); /* the limit comes with the workers */
+    http->watch = dfm_watch_create();
     http->linger = dfm_linger_create();
-    if (http->idle_fd >= 0)
+    if (http->idle_fd >= 0 && http->watch)
         return http;
-    dfm_linger_free(http->linger);
-    free(http);
+    dfm_http_free(http);
     return NULL;
 }
 
@@ -491,6 +523,7 @@ static unsigned connection_limit(void) {
 
 bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
     http->options = *options;
+    http->finished.limit = FINISHED_PER_WORKER * options->worker_count;
     // clang-format off
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
@@ -549,7 +582,10 @@ void dfm_http_free(dfm_http *http) {
         free(http->spare);
         http->spare = next;
     }
+    dfm_gate_destroy(&http->finished);
     dfm_linger_free(http->linger);
-    close(http->idle_fd);
+    dfm_watch_free(http->watch);
+    if (http->idle_fd >= 0)
+        close(http->idle_fd);
     free(http);
 }

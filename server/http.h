@@ -13,6 +13,7 @@ typedef struct dfm_http_options {
     const dfm_api *api; /* all borrowed */
     dfm_buffer_pool *buffers;
     dfm_pool *compute, *load;
+    uint32_t worker_count; /* threads of `compute` */
     int listen_fd;
 } dfm_http_options;
 

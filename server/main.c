@@ -126,6 +126,7 @@ static bool start_serving(server *s) {
                                                        .buffers = s->buffers,
                                                        .compute = s->compute,
                                                        .load = s->load,
+                                                       .worker_count = s->worker_count,
                                                        .listen_fd = s->listener.fd});
 }
 

@@ -135,6 +135,17 @@ char *daemon_log(const daemon_process *d) {
     return text;
 }
 
+void expect_logged(const daemon_process *d, const char *words) {
+    for (uint64_t end = now_ms() + 2000;; usleep(5000)) {
+        char *log = daemon_log(d);
+        bool found = strstr(log, words) != NULL;
+        require(found || now_ms() < end, "\"%s\" is not in the log:\n%s", words, log);
+        free(log);
+        if (found)
+            return;
+    }
+}
+
 daemon_usage daemon_get_usage(const daemon_process *d) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)d->pid);
@@ -398,22 +409,33 @@ request heavy_deform(const char *id, unsigned poses) {
 /* --- raw sockets -------------------------------------------------------------------------------
  */
 
-int raw_connect(const daemon_process *d) {
+static int open_socket(int family, int receive_bytes) {
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (receive_bytes)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
+    return fd;
+}
+
+int raw_connect_narrow(const daemon_process *d, int receive_bytes) {
     int fd, problem;
     if (d->port) {
         struct sockaddr_in address = {.sin_family = AF_INET,
                                       .sin_port = htons((uint16_t)d->port),
                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        fd = open_socket(AF_INET, receive_bytes);
         problem = connect(fd, (struct sockaddr *)&address, sizeof address);
     } else {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         snprintf(address.sun_path, sizeof address.sun_path, "%s", d->url + strlen("unix:"));
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        fd = open_socket(AF_UNIX, receive_bytes);
         problem = connect(fd, (struct sockaddr *)&address, sizeof address);
     }
     require(problem == 0, "connect: %s", strerror(errno));
     return fd;
+}
+
+int raw_connect(const daemon_process *d) {
+    return raw_connect_narrow(d, 0);
 }
 
 bool raw_send_bytes(int fd, const void *bytes, size_t size) {

@@ -40,6 +40,7 @@ int daemon_wait(daemon_process *d, int timeout_ms);
 
 /* What it has logged so far; free() it. */
 char *daemon_log(const daemon_process *d);
+void expect_logged(const daemon_process *d, const char *words); /* within two seconds */
 
 typedef struct daemon_usage {
     uint64_t minor_faults, resident_bytes, threads;
@@ -108,6 +109,7 @@ request heavy_deform(const char *id, unsigned poses);
  */
 
 int raw_connect(const daemon_process *d);
+int raw_connect_narrow(const daemon_process *d, int receive_bytes); /* with a small window */
 void raw_send(int fd, const char *text);
 bool raw_send_bytes(int fd, const void *bytes, size_t size); /* false: not all of them */
 

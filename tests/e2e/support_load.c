@@ -166,6 +166,26 @@ static void run_for(load *l, double seconds) {
     }
 }
 
+/* As many connections as will follow ask, and none reads: with all their answers in the daemon's
+ * memory, it has all the buffers that it will ever need for them. */
+static void fill(load *l) {
+    unsigned count = l->options->connections;
+    int *slow = malloc(count * sizeof *slow);
+    for (unsigned i = 0; i < count; i++) {
+        slow[i] = raw_connect_narrow(l->options->daemon, 4096);
+        raw_send_bytes(slow[i], l->request, l->request_size);
+    }
+    uint64_t before, after = 0;
+    do {
+        before = after;
+        usleep(500000);
+        after = daemon_get_usage(l->options->daemon).resident_bytes;
+    } while (after != before);
+    for (unsigned i = 0; i < count; i++)
+        close(slow[i]);
+    free(slow);
+}
+
 static int compare_floats(const void *a, const void *b) {
     float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
@@ -194,6 +214,7 @@ load_result load_run(const load_options *options) {
     l.clients = calloc(options->connections, sizeof *l.clients);
     l.piece = malloc(PIECE_BYTES);
     l.latencies = malloc(LATENCIES * sizeof *l.latencies);
+    fill(&l);
     for (unsigned i = 0; i < options->connections; i++) {
         begin_request(&l.clients[i]);
         open_client(&l, &l.clients[i]);

@@ -61,9 +61,9 @@ END_TEST
 
 START_TEST(form_without_a_file_is_400) {
     static const char body[] =
-        "--b\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\nx\r\n--b--\r\n";
+        "--bb\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\nx\r\n--bb--\r\n";
     reply r = http(&d, &(request){.path = "/models",
-                                  .content_type = "multipart/form-data; boundary=b",
+                                  .content_type = "multipart/form-data; boundary=bb",
                                   .body = body,
                                   .size = sizeof body - 1});
     expect_status(&r, 400);
@@ -73,14 +73,14 @@ START_TEST(form_without_a_file_is_400) {
 END_TEST
 
 static const char *const broken_forms[][2] = {
-    {"multipart/form-data", "--b\r\n\r\n--b--\r\n"},
-    {"multipart/form-data; boundary=", "--b\r\n\r\n--b--\r\n"},
-    {"multipart/form-data; boundary=b",
-     "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nPmx without an end"},
-    {"multipart/form-data; boundary=b", "rubbish"},
-    {"multipart/form-data; boundary=b",
-     "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n"
-     "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\ny\r\n--b--\r\n"},
+    {"multipart/form-data", "--bb\r\n\r\n--bb--\r\n"},
+    {"multipart/form-data; boundary=", "--bb\r\n\r\n--bb--\r\n"},
+    {"multipart/form-data; boundary=bb",
+     "--bb\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nPmx without an end"},
+    {"multipart/form-data; boundary=bb", "rubbish"},
+    {"multipart/form-data; boundary=bb",
+     "--bb\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n"
+     "--bb\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\ny\r\n--bb--\r\n"},
 };
 
 START_TEST(broken_form_is_400) {
@@ -96,9 +96,9 @@ END_TEST
 
 /* Bytes that look like a boundary, at every place of the parser's window. */
 START_TEST(form_hands_over_exactly_the_files_bytes) {
-    size_t whole = 200000;
+    size_t whole = size + 200000; /* what lies behind the morphs is not read */
     uint8_t *file = malloc(whole);
-    memcpy(file, bytes, size < whole ? size : whole);
+    memcpy(file, bytes, size);
     for (size_t i = size; i < whole; i++)
         file[i] = (uint8_t) "\r\n--b\r\n-\r\r\n--"[(i * 7 + i / 11) % 13];
     request what = {.path = "/models?mode=cpu", .body = file, .size = whole, .multipart = true};
@@ -106,8 +106,8 @@ START_TEST(form_hands_over_exactly_the_files_bytes) {
     what.multipart = false;
     what.content_type = "application/octet-stream";
     reply raw = http(&d, &what);
-    expect_status(&form, 201); /* what lies behind the morphs is not read */
-    expect_status(&raw, 200);  /* the same bytes, so the same id */
+    expect_status(&form, 201);
+    expect_status(&raw, 200); /* the same bytes, so the same id */
     reply_free(&form);
     reply_free(&raw);
     free(file);
@@ -151,7 +151,7 @@ START_TEST(document_is_listed_read_changed_and_deleted) {
                             .body = "{\"sdef\":false}",
                             .size = 14});
     expect_status(&r, 200);
-    ck_assert_str_eq(reply_field(&r, "sdef"), "false");
+    ck_assert_ptr_nonnull(strstr((char *)r.body, "\"sdef\":false"));
     ck_assert_str_ne(reply_header(&r, "ETag"), etag);
     reply_free(&r);
 
@@ -206,10 +206,8 @@ START_TEST(clients_request_id_comes_back) {
     expect_status(&r, 200);
     ck_assert_str_eq(reply_header(&r, "X-Request-Id"), "farm-17.frame_3");
     reply_free(&r);
-    char *log = daemon_log(&d);
-    ck_assert_ptr_nonnull(strstr(log, "GET /livez status=200"));
-    ck_assert_ptr_nonnull(strstr(log, "id=farm-17.frame_3"));
-    free(log);
+    expect_logged(&d, "GET /livez status=200");
+    expect_logged(&d, "id=farm-17.frame_3");
 }
 END_TEST
 

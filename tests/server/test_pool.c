@@ -1,8 +1,9 @@
-/* The worker pool: order, bound, indices, and an end that loses no job. */
+/* The worker pool: order, bound, indices, and an end that loses no job; the gate behind it. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "server/gate.h"
 #include "server/pool.h"
 
 typedef struct job {
@@ -91,12 +92,44 @@ START_TEST(free_runs_what_is_queued) {
 }
 END_TEST
 
+static dfm_gate gate;
+
+static void *go_through(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 20000; i++) {
+        dfm_gate_wait(&gate);
+        dfm_gate_enter(&gate);
+        atomic_fetch_add(&started, 1);
+    }
+    return NULL;
+}
+
+/* Two threads enter, one takes out what they put in: nobody waits for ever, and no more are inside
+ * than the limit and the one that each thread passes with. */
+START_TEST(gate_holds_back_and_loses_no_wake_up) {
+    dfm_gate_init(&gate, 3);
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, go_through, NULL), 0);
+    for (unsigned out = 0; out < 40000; out++) {
+        wait_until(&started, out + 1);
+        ck_assert_uint_le(atomic_load(&gate.inside), 4);
+        dfm_gate_leave(&gate);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(atomic_load(&gate.inside), 0);
+    dfm_gate_destroy(&gate);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("pool");
     TCase *tests = tcase_create("all");
     tcase_add_test(tests, queue_is_bounded_by_waiting_jobs);
     tcase_add_test(tests, every_thread_has_its_own_index);
     tcase_add_test(tests, free_runs_what_is_queued);
+    tcase_add_test(tests, gate_holds_back_and_loses_no_wake_up);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
