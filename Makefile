@@ -12,6 +12,7 @@ config ?= release
 VERSION := $(shell sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md | head -n 1)
 BUILD := build/$(config)
 CC := gcc
+JOBS ?= $(shell nproc)
 CLANG ?= clang
 
 DEBIAN_PACKAGES := gcc make pkg-config libc6-dev libmicrohttpd-dev libcjson-dev ocl-icd-opencl-dev \
@@ -175,9 +176,9 @@ check-all: $(TESTS) $(E2E_TESTS) $(BUILD)/gen/openapi.json $(REPLAYS) all
 	tests/docs.sh $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd tests/run.sh $(TESTS) $(REPLAYS) $(E2E_TESTS)
 check: deps
-	@$(MAKE) --no-print-directory check-all
+	@$(MAKE) --no-print-directory -j$(JOBS) check-all
 demo: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@tests/demo/demo.sh $(BUILD)
 
 deps:
