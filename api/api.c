@@ -272,28 +272,35 @@ bool dfm_call_not_modified(dfm_call *call, const char *etag) {
     const char *list = call->request->headers.if_none_match;
     if (!list || !dfm_etag_matches_weakly(list, etag))
         return false;
-    char copy[DFM_ETAG_BYTES];
-    snprintf(copy, sizeof copy, "%s", etag);
-    dfm_api_response_free(call->response);
     dfm_response_begin(call->response, call->request, 304);
-    dfm_response_header(call->response, "ETag", "%s", copy);
+    dfm_response_header(call->response, "ETag", "%s", etag);
     return true;
+}
+
+void dfm_call_tag_body(dfm_call *call) {
+    char etag[DFM_ETAG_BYTES];
+    dfm_api_response *response = call->response;
+    uint8_t digest[DFM_DIGEST_BYTES];
+    dfm_id id;
+    dfm_digest(response->body, response->body_bytes, digest, &id);
+    snprintf(etag, sizeof etag, "\"%s\"", id.text);
+    dfm_api_response whole = *response;
+    if (dfm_call_not_modified(call, etag))
+        dfm_api_response_free(&whole);
+    else
+        dfm_response_header(response, "ETag", "%s", etag);
 }
 
 void dfm_call_document(dfm_call *call, int status, const char *etag, cJSON *document) {
     dfm_api_response *response = call->response;
     if (document)
         dfm_response_begin(response, call->request, status);
-    if (!document || !dfm_response_json(response, DFM_MEDIA_JSON, document)) {
+    if (!document || !dfm_response_json(response, DFM_MEDIA_JSON, document))
         dfm_call_fail_memory(call);
-        return;
-    }
-    if (etag) {
+    else if (etag)
         dfm_response_header(response, "ETag", "%s", etag);
-        return;
-    }
-    dfm_response_tag_body(response);
-    dfm_call_not_modified(call, response->headers[response->header_count - 1].value);
+    else
+        dfm_call_tag_body(call);
 }
 
 /* --- answers that the server gives itself --------------------------------------------------- */

@@ -61,6 +61,10 @@ dfm_buffer *dfm_call_result(dfm_call *call, uint64_t size);
 /* True: If-None-Match holds `etag`, and 304 is answered. */
 bool dfm_call_not_modified(dfm_call *call, const char *etag);
 
+/* Tags the answer with a digest of its body, and makes a 304 of it where If-None-Match holds that.
+ */
+void dfm_call_tag_body(dfm_call *call);
+
 /* Answers with a document, which is freed; a NULL document is "no memory". With `etag` NULL the tag
  * is made over the body, and If-None-Match looked at. */
 void dfm_call_document(dfm_call *call, int status, const char *etag, cJSON *document);

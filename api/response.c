@@ -1,6 +1,5 @@
 #include "api/response.h"
 
-#include <errno.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -128,13 +127,6 @@ void dfm_api_response_free(dfm_api_response *response) {
 }
 
 /* --- entity tags ---------------------------------------------------------------------------- */
-
-void dfm_response_tag_body(dfm_api_response *response) {
-    uint8_t digest[DFM_DIGEST_BYTES];
-    dfm_id id;
-    dfm_digest(response->body, response->body_bytes, digest, &id);
-    dfm_response_header(response, "ETag", "\"%s\"", id.text);
-}
 
 /* The next tag of the list: from its opening quote to behind its closing one. */
 static const char *next_tag(const char *at, const char **end, bool *weak) {

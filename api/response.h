@@ -37,9 +37,6 @@ void dfm_response_buffer(dfm_api_response *response, const char *content_type,
 void dfm_response_borrowed(dfm_api_response *response, const char *content_type, const void *body,
                            size_t size, dfm_resident *owner);
 
-/* A strong entity tag over the body as it is now. */
-void dfm_response_tag_body(dfm_api_response *response);
-
 /* Whether an If-None-Match or If-Match list (may be "*") holds `etag`: weak or strong comparison of
  * RFC 9110, 8.8.3.2. */
 bool dfm_etag_matches_weakly(const char *list, const char *etag);

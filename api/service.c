@@ -80,6 +80,5 @@ void dfm_service_openapi(dfm_call *call) {
     dfm_api_response *response = call->response;
     dfm_response_begin(response, call->request, 200);
     dfm_response_static(response, DFM_MEDIA_YAML, dfm_openapi_yaml, strlen(dfm_openapi_yaml));
-    dfm_response_tag_body(response);
-    dfm_call_not_modified(call, response->headers[response->header_count - 1].value);
+    dfm_call_tag_body(call);
 }

@@ -1,5 +1,7 @@
 #include "tests/support_api.h"
 
+#include "api/routes.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +94,31 @@ static uint8_t *copy_body(const api_ask *ask, size_t size) {
     return copy;
 }
 
+static bool listed(const char *const *list, const char *name) {
+    for (; list && *list; list++) {
+        if (strcmp(*list, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What every answer must keep: an id, a type where there is a body, and no header that the route
+ * table does not name. */
+static void check_headers(const api_answer *answer, const dfm_route *route) {
+    static const char *const everywhere[] = {"X-Request-Id", "Content-Type", NULL};
+    static const char *const problems[] = {"Retry-After", "Allow", NULL};
+    ck_assert_ptr_nonnull(api_header(answer, "X-Request-Id"));
+    if (answer->body_bytes > 0)
+        ck_assert_ptr_nonnull(api_header(answer, "Content-Type"));
+    for (uint32_t i = 0; i < answer->response.header_count; i++) {
+        const char *name = answer->response.headers[i].name;
+        bool known =
+            answer->status < 400 ? route && listed(route->headers, name) : listed(problems, name);
+        ck_assert_msg(known || listed(everywhere, name), "%s on %d", name, answer->status);
+        ck_assert_int_eq(strpbrk(answer->response.headers[i].value, "\r\n") != NULL, false);
+    }
+}
+
 static void take_answer(api_answer *answer, dfm_api_response *response) {
     answer->status = response->status;
     answer->response = *response;
@@ -131,6 +158,7 @@ api_answer api_send(api_house *house, const api_ask *ask) {
         dfm_api_handle(house->api, &request, &response);
     }
     take_answer(&answer, &response);
+    check_headers(&answer, request.route);
     free(body);
     return answer;
 }
