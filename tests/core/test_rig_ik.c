@@ -650,6 +650,92 @@ START_TEST(result_depends_on_the_pose_alone) {
 }
 END_TEST
 
+static uint32_t random_state;
+
+static uint32_t random_below(uint32_t count) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)random_state * count >> 32);
+}
+
+static float wild_number(void) {
+    static const float numbers[] = {0,    1,     -1,    .5f, -3.1415927f, 3.1415927f, 1e-30f,
+                                    1e9f, -1e9f, 1e17f, 100, -.0f,        NAN,        INFINITY};
+    return random_below(2) ? (float)random_below(1000) / 250 - 2 : numbers[random_below(14)];
+}
+
+static float finite_number(void) {
+    float number = wild_number();
+    return isfinite(number) ? number : 0;
+}
+
+static void make_wild_bone(dfm_pmx_bone *bone, uint32_t count) {
+    *bone = (dfm_pmx_bone){RIG_BONE((int32_t)random_below(count + 3) - 2, finite_number(),
+                                    finite_number(), finite_number()),
+                           .layer = (int32_t)random_below(3) - 1,
+                           .flags = (uint16_t)random_below(0x4000),
+                           .append_source = (int32_t)random_below(count + 3) - 2,
+                           .append_ratio = wild_number(),
+                           .fixed_axis = {wild_number(), wild_number(), wild_number()},
+                           .ik_target = (int32_t)random_below(count + 3) - 2,
+                           .ik_loop_count = (int32_t)random_below(400) - 2,
+                           .ik_limit_rad = wild_number()};
+    bone->ik_link_count = random_below(6);
+    bone->ik_links = calloc(bone->ik_link_count + 1, sizeof *bone->ik_links);
+    for (uint32_t i = 0; i < bone->ik_link_count; i++) {
+        dfm_pmx_ik_link *link = &bone->ik_links[i];
+        link->bone = (int32_t)random_below(count + 3) - 2;
+        link->has_limits = (uint8_t)random_below(2);
+        for (int k = 0; k < 3; k++) {
+            link->limit_min[k] = random_below(3) ? finite_number() : 0;
+            link->limit_max[k] = random_below(3) ? wild_number() : 0;
+        }
+    }
+}
+
+/* In range and rigid, or refused. */
+static void expect_sound_state(void) {
+    for (uint32_t i = 0; i < rig.rig.bone_count; i++) {
+        const double *g = rig.state.global[i], *q = rig.state.rotation[i];
+        for (int k = 0; k < 12; k++)
+            ck_assert_double_le(fabs(g[k]), DFM_RIG_MAX_NUMBER);
+        ck_assert_double_eq_tol(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3], 1, 1e-9);
+    }
+}
+
+START_TEST(wild_rigs_solve_to_sound_numbers_and_the_same_twice) {
+    enum { COUNT = 24 };
+    dfm_pmx_bone bones[COUNT];
+    double first[COUNT][12];
+    unsigned solved = 0, with_ik = 0;
+    for (random_state = 1; random_state < 1500;) {
+        uint32_t seed = random_state;
+        uint32_t count = 1 + random_below(COUNT);
+        for (uint32_t i = 0; i < count; i++)
+            make_wild_bone(&bones[i], count);
+        rig_fixture_open(&rig, bones, count, NULL, 0);
+        for (uint32_t i = 0; i < count; i++) {
+            rig_axis_angle(rig.pose.bones[i].rotation, 1, finite_number(), .5, finite_number());
+            for (int k = 0; k < 3; k++)
+                rig.pose.bones[i].translation[k] = (double)finite_number();
+        }
+        if (rig_fixture_solve(&rig)) {
+            solved++;
+            with_ik += rig.rig.solver_count > 0;
+            expect_sound_state();
+            memcpy(first, rig.state.global, count * sizeof *first);
+            ck_assert(rig_fixture_solve(&rig));
+            ck_assert_mem_eq(first, rig.state.global, count * sizeof *first);
+        }
+        rig_fixture_close(&rig);
+        for (uint32_t i = 0; i < count; i++)
+            free(bones[i].ik_links);
+        random_state = seed + 1;
+    }
+    ck_assert_uint_gt(solved, 500);
+    ck_assert_uint_gt(with_ik, 200);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("rig ik");
     TCase *tests = tcase_create("all");
@@ -684,6 +770,7 @@ int main(void) {
     tcase_add_test(tests, chain_of_30000_links_ends_in_bounded_time);
     tcase_add_test(tests, budget_is_spent_in_deform_order);
     tcase_add_test(tests, result_depends_on_the_pose_alone);
+    tcase_add_test(tests, wild_rigs_solve_to_sound_numbers_and_the_same_twice);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
