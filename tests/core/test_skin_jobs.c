@@ -1,0 +1,303 @@
+/* Jobs and workspaces: what a skinner accepts, that results do not depend on what came before, and
+ * where morphs go. On every backend. */
+#include "tests/data/build.h"
+#include "tests/data/models.h"
+#include "tests/support_skin.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dfm_skinner *skinner;
+static dfm_arena arena;
+static skin_model model;
+
+static void setup(void) {
+    skinner = NULL;
+    arena = (dfm_arena){0};
+    model = (skin_model){0};
+}
+
+static void teardown(void) {
+    if (model.model)
+        skin_model_close(&model);
+    dfm_skinner_close(skinner);
+    dfm_arena_free(&arena);
+}
+
+static bool open_odd(int backend, const char *what) {
+    skinner = skin_open_backend(backend, what);
+    if (!skinner)
+        return false;
+    dfm_pmx pmx = model_odd(&arena, 2.1f, DFM_TEXT_UTF8);
+    skin_model_open(&model, skinner, &pmx, DFM_WEIGHTS_NORMALIZED, true);
+    return true;
+}
+
+/* --- what is accepted ------------------------------------------------------------------------ */
+
+static dfm_skin_job whole_job(void) {
+    return (dfm_skin_job){.palette = model.workspace.palette,
+                          .rotations = model.workspace.rotations,
+                          .duals = model.workspace.duals,
+                          .component = DFM_COMPONENT_F32,
+                          .position = {model.frame, 24},
+                          .normal = {model.frame[0] + 3, 24}};
+}
+
+static dfm_status run(const dfm_skin_job *job, uint32_t worker) {
+    dfm_error error = {0};
+    dfm_status status = dfm_skinner_run(skinner, model.binding, worker, job, 1, &error);
+    ck_assert_int_eq(error.status, status);
+    ck_assert(status == DFM_OK || strlen(error.info) > 0);
+    return status;
+}
+
+START_TEST(a_job_that_is_not_whole_is_refused) {
+    if (!open_odd(_i, "refused jobs"))
+        return;
+    skin_model_deform(&model);
+    dfm_skin_job good = whole_job(), job = good;
+    ck_assert_int_eq(run(&good, 0), DFM_OK);
+    ck_assert_int_eq(run(&good, 1), DFM_OK);
+    ck_assert_int_eq(run(&good, 2), DFM_ERROR_ARGUMENT);
+    job.palette = NULL;
+    ck_assert_int_eq(run(&job, 0), DFM_ERROR_ARGUMENT);
+    job = good, job.rotations = NULL;
+    ck_assert_int_eq(run(&job, 0), DFM_ERROR_ARGUMENT);
+    job = good, job.duals = NULL;
+    ck_assert_int_eq(run(&job, 0), DFM_ERROR_ARGUMENT);
+    job = good, job.position.stride_bytes = 11;
+    ck_assert_int_eq(run(&job, 0), DFM_ERROR_ARGUMENT);
+    job = good, job.normal.stride_bytes = 11;
+    ck_assert_int_eq(run(&job, 0), DFM_ERROR_ARGUMENT);
+    job = good, job.component = DFM_COMPONENT_F16, job.normal.stride_bytes = 5;
+    ck_assert_int_eq(run(&job, 0), DFM_ERROR_ARGUMENT);
+    job = good, job.component = (dfm_component)7;
+    ck_assert_int_eq(run(&job, 0), DFM_ERROR_ARGUMENT);
+    job = good, job.deltas.touched_count = 1;
+    ck_assert_int_eq(run(&job, 0), DFM_ERROR_ARGUMENT);
+}
+END_TEST
+
+START_TEST(a_job_after_a_wrong_one_in_a_batch_is_not_begun) {
+    if (!open_odd(_i, "batches"))
+        return;
+    skin_model_deform(&model);
+    dfm_skin_job jobs[2] = {whole_job(), whole_job()};
+    jobs[1].palette = NULL;
+    memset(model.frame, 0x55, model.layout.frame_bytes);
+    ck_assert_int_eq(dfm_skinner_run(skinner, model.binding, 0, jobs, 2, NULL), DFM_ERROR_ARGUMENT);
+    const uint8_t *bytes = (const uint8_t *)model.frame;
+    for (size_t i = 0; i < model.layout.frame_bytes; i++)
+        ck_assert_uint_eq(bytes[i], 0x55);
+}
+END_TEST
+
+START_TEST(an_output_that_is_not_wanted_is_not_written) {
+    if (!open_odd(_i, "single outputs"))
+        return;
+    skin_model_deform(&model);
+    size_t count = model.bind->vertex_count;
+    float(*both)[6] = malloc(count * sizeof *both);
+    memcpy(both, model.frame, count * sizeof *both);
+    for (int part = 0; part < 2; part++) {
+        dfm_skin_job job = whole_job();
+        if (part == 0)
+            job.normal = (dfm_skin_output){0};
+        else
+            job.position = (dfm_skin_output){0};
+        memset(model.frame, 0x55, model.layout.frame_bytes);
+        ck_assert_int_eq(run(&job, 0), DFM_OK);
+        int wrong = 0;
+        for (size_t i = 0; i < count; i++) {
+            wrong += memcmp(model.frame[i] + 3 * part, both[i] + 3 * part, 12) != 0;
+            for (int k = 0; k < 12; k++)
+                wrong += ((const uint8_t *)(model.frame[i] + 3 * (1 - part)))[k] != 0x55;
+        }
+        ck_assert_int_eq(wrong, 0);
+    }
+    free(both);
+}
+END_TEST
+
+START_TEST(a_skinner_without_workers_does_not_open) {
+    dfm_skinner_options options = {0};
+    dfm_error error = {0};
+    ck_assert_int_eq(dfm_skinner_open(skin_backends[_i], &options, &skinner, &error),
+                     DFM_ERROR_ARGUMENT);
+    ck_assert_ptr_null(skinner);
+}
+END_TEST
+
+START_TEST(a_model_without_vertices_deforms_to_nothing) {
+    skinner = skin_open_backend(_i, "no vertices");
+    if (!skinner)
+        return;
+    builder_capacity capacity = {.bones = 1};
+    struct builder builder = build_begin(&arena, 2.0f, DFM_TEXT_UTF8, &capacity);
+    build_add_bone(&builder, "bone", "bone", (const float[3]){0}, -1);
+    skin_model_open(&model, skinner, &builder.pmx, DFM_WEIGHTS_NORMALIZED, true);
+    skin_model_deform(&model);
+}
+END_TEST
+
+START_TEST(a_pose_that_leaves_single_precision_is_the_callers_error) {
+    if (!open_odd(_i, "poses out of range"))
+        return;
+    model.workspace.pose.bones[2].translation[0] = 1e30;
+    dfm_deform_target target = {model.model, model.bind, skinner, model.binding};
+    dfm_deform_times times = {0};
+    dfm_error error = {0};
+    ck_assert_int_eq(
+        dfm_deform(&target, &model.workspace, 0, &model.layout, model.frame, &times, &error),
+        DFM_ERROR_ARGUMENT);
+    ck_assert_str_eq(error.section, "pose");
+}
+END_TEST
+
+/* --- one result for one pose ----------------------------------------------------------------- */
+
+START_TEST(the_same_pose_gives_the_same_bytes_whatever_came_before) {
+    if (!open_odd(_i, "repeated poses"))
+        return;
+    size_t size = model.layout.frame_bytes;
+    void *first = malloc(size);
+    skin_pose_random(&model.workspace.pose, 1, 60, true);
+    skin_model_deform(&model);
+    memcpy(first, model.frame, size);
+    for (uint64_t seed = 2; seed < 6; seed++) {
+        skin_pose_random(&model.workspace.pose, seed, 60, true);
+        skin_model_deform(&model);
+        ck_assert_int_ne(memcmp(first, model.frame, size), 0);
+        skin_pose_random(&model.workspace.pose, 1, 60, true);
+        skin_model_deform(&model);
+        ck_assert_int_eq(memcmp(first, model.frame, size), 0);
+    }
+    free(first);
+}
+END_TEST
+
+START_TEST(a_workspace_serves_one_model_after_another) {
+    if (!open_odd(_i, "shared workspaces"))
+        return;
+    dfm_pmx figure = model_figure(&arena);
+    skin_model other;
+    skin_model_open(&other, skinner, &figure, DFM_WEIGHTS_NORMALIZED, true);
+    size_t size = model.layout.frame_bytes;
+    void *expected = malloc(size);
+    skin_pose_random(&model.workspace.pose, 1, 60, true);
+    skin_model_deform(&model);
+    memcpy(expected, model.frame, size);
+    /* The odd model once more, in the figure's workspace: larger, and full of its deltas. */
+    skin_pose_random(&other.workspace.pose, 2, 60, true);
+    skin_model_deform(&other);
+    dfm_workspace own = model.workspace;
+    model.workspace = other.workspace;
+    ck_assert_int_eq(dfm_workspace_reserve(&model.workspace, model.bind, NULL), DFM_OK);
+    skin_pose_random(&model.workspace.pose, 1, 60, true);
+    skin_model_deform(&model);
+    ck_assert_int_eq(memcmp(expected, model.frame, size), 0);
+    other.workspace = model.workspace;
+    model.workspace = own;
+    skin_model_close(&other);
+    free(expected);
+}
+END_TEST
+
+START_TEST(a_generation_that_wraps_around_meets_no_old_stamp) {
+    if (!open_odd(_i, "generations"))
+        return;
+    size_t size = model.layout.frame_bytes;
+    void *expected = malloc(size);
+    skin_pose_random(&model.workspace.pose, 1, 60, false);
+    skin_model_deform(&model); /* no morph */
+    memcpy(expected, model.frame, size);
+    uint32_t generations[] = {1, 2, UINT32_MAX - 2, UINT32_MAX - 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
+        model.workspace.generation = generations[i] - 1;
+        skin_pose_random(&model.workspace.pose, 1, 60, true);
+        skin_model_deform(&model); /* stamps blocks with this generation, or past the wrap */
+        model.workspace.generation = UINT32_MAX - 1;
+        for (int k = 0; k < 6; k++) {
+            skin_pose_random(&model.workspace.pose, 1, 60, false);
+            skin_model_deform(&model);
+            ck_assert_int_eq(memcmp(expected, model.frame, size), 0);
+        }
+    }
+    free(expected);
+}
+END_TEST
+
+/* --- where morphs go ------------------------------------------------------------------------- */
+
+/* One bone, `count` vertices at the origin, and a morph that moves vertex i by (i + 1, 0, 0). */
+static void open_line(uint32_t count) {
+    builder_capacity capacity = {.vertices = count, .bones = 1, .morphs = 1};
+    struct builder builder = build_begin(&arena, 2.0f, DFM_TEXT_UTF8, &capacity);
+    build_add_bone(&builder, "bone", "bone", (const float[3]){0}, -1);
+    for (uint32_t i = 0; i < count; i++)
+        build_add_vertex(&builder, &(build_vertex){.normal = {0, 1, 0}});
+    dfm_pmx_morph *morph = build_add_morph(&builder, "morph", "morph", 4, DFM_MORPH_VERTEX, count);
+    for (uint32_t i = 0; i < count; i++)
+        morph->offsets.vertices[i] =
+            (dfm_pmx_vertex_offset){.vertex = i, .offset = {(float)(i + 1), 0, 0}};
+    skin_model_open(&model, skinner, &builder.pmx, DFM_WEIGHTS_NORMALIZED, true);
+}
+
+START_TEST(the_last_vertex_of_a_block_that_is_not_full_is_morphed_too) {
+    skinner = skin_open_backend(_i, "spare lanes");
+    for (uint32_t count = 1; skinner && count <= 17; count++) {
+        open_line(count);
+        model.workspace.pose.morph_weights[0] = 0.5;
+        skin_model_deform(&model);
+        for (uint32_t i = 0; i < count; i++)
+            ck_assert_float_eq_tol(model.frame[i][0], 0.5f * (float)(i + 1), 1e-6f);
+        skin_model_close(&model);
+    }
+    model = (skin_model){0};
+}
+END_TEST
+
+START_TEST(a_morph_of_weight_0_touches_nothing) {
+    skinner = skin_open_backend(_i, "inactive morphs");
+    if (!skinner)
+        return;
+    open_line(9);
+    skin_model_deform(&model);
+    for (uint32_t i = 0; i < 9; i++)
+        ck_assert_float_eq(model.frame[i][0], 0);
+    for (uint32_t i = 0; i < model.bind->block_count; i++)
+        ck_assert_uint_eq(model.workspace.delta_stamps[i], 0);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("skin jobs");
+    TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, a_job_that_is_not_whole_is_refused, 0, SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, a_job_after_a_wrong_one_in_a_batch_is_not_begun, 0,
+                        SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, an_output_that_is_not_wanted_is_not_written, 0, SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, a_skinner_without_workers_does_not_open, 0, SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, a_model_without_vertices_deforms_to_nothing, 0, SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, a_pose_that_leaves_single_precision_is_the_callers_error, 0,
+                        SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, the_same_pose_gives_the_same_bytes_whatever_came_before, 0,
+                        SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, a_workspace_serves_one_model_after_another, 0, SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, a_generation_that_wraps_around_meets_no_old_stamp, 0,
+                        SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, the_last_vertex_of_a_block_that_is_not_full_is_morphed_too, 0,
+                        SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, a_morph_of_weight_0_touches_nothing, 0, SKIN_BACKEND_COUNT);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
