@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -13,9 +14,13 @@
 #include "server/http.h"
 #include "server/listen.h"
 #include "server/log.h"
+#include "server/probe.h"
 
 /* Two, so that a small change of settings does not wait behind a large upload. */
 enum { LOAD_THREADS = 2 };
+
+/* A driver that builds its kernels for the first time takes a second or two. */
+enum { OPENCL_PROBE_MS = 60000 };
 
 enum { EXIT_DRAINED = 0, EXIT_NO_START = 1, EXIT_USAGE = 2, EXIT_CUT_OFF = 3, EXIT_SIGNAL = 128 };
 
@@ -63,19 +68,23 @@ static bool is_ready(void *context) {
 }
 
 static bool open_skinners(server *s) {
+    const char *simd = getenv("DEFORMD_SIMD"); /* forces a CPU kernel: for tests and measuring */
     const dfm_skinner_options options = {
         .worker_count = s->worker_count,
+        .simd = simd && *simd ? simd : NULL,
         .opencl_platform = (uint32_t)s->config.opencl_platform,
         .opencl_device = (uint32_t)s->config.opencl_device,
     };
     dfm_error error;
     dfm_error_clear(&error);
     if (dfm_skinner_open(&dfm_skinner_cpu, &options, &s->skinners.cpu, &error) != DFM_OK) {
-        dfm_log(DFM_LOG_ERROR, "the CPU skinner does not open: %s", error.info);
+        dfm_log(DFM_LOG_ERROR, "the CPU skinner does not open: %s%s", error.info,
+                simd ? " (DEFORMD_SIMD)" : "");
         return false;
     }
     dfm_log(DFM_LOG_INFO, "skinner cpu: %s", s->skinners.cpu->description);
-    if (dfm_skinner_open(&dfm_skinner_opencl, &options, &s->skinners.opencl, &error) == DFM_OK) {
+    if (dfm_probe_skinner(&dfm_skinner_opencl, &options, OPENCL_PROBE_MS, &error) &&
+        dfm_skinner_open(&dfm_skinner_opencl, &options, &s->skinners.opencl, &error) == DFM_OK) {
         dfm_log(DFM_LOG_INFO, "skinner opencl: %s", s->skinners.opencl->description);
         return true;
     }
