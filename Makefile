@@ -77,7 +77,16 @@ endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_rules,$(layer))))
 
 $(BUILD)/kernels/%.o $(BUILD)/core/%.o: CFLAGS += $(STRICT_WARNINGS)
+# The inner loops are optimised in every build but the coverage one; each variant gets its own
+# instruction set here, so that a plain make on any machine gives the fast binary.
+ifneq ($(config),coverage)
 $(BUILD)/kernels/%.o: CFLAGS += -O3
+endif
+$(BUILD)/kernels/skin_avx2.o: CFLAGS += -ffp-contract=fast
+$(BUILD)/kernels/skin_neon.o: CFLAGS += -ffp-contract=fast
+ifeq ($(shell uname -m),x86_64)
+$(BUILD)/kernels/skin_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
+endif
 $(BUILD)/server/%.o: CFLAGS += -DDFM_VERSION='"$(VERSION)"' -DDFM_CONFIG='"$(config)"'
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

@@ -27,14 +27,17 @@ typedef struct dfm_skin_job {
     const float *duals;     /* bone_count x 4, or NULL where the bind data has no QDEF */
     dfm_skin_deltas deltas;
     dfm_component component;
-    dfm_skin_output position, normal; /* vertex_count elements each, file order; data NULL = not wanted */
+    dfm_skin_output position,
+        normal; /* vertex_count elements each, file order; data NULL = not wanted */
 } dfm_skin_job;
 
 typedef struct dfm_skinner_options {
-    uint32_t worker_count;                         /* worker indices are 0 .. worker_count - 1 */
-    uint32_t opencl_platform, opencl_device;       /* indices as OpenCL lists them */
-    const char *kernel_source;                     /* OpenCL: NULL = the embedded skin.cl (tests pass others) */
-    uint32_t opencl_item_lanes; /* lanes that a work-item does, 1 or DFM_LANES; 0 = as suits the device */
+    uint32_t worker_count;                   /* worker indices are 0 .. worker_count - 1 */
+    const char *simd;                        /* CPU: a variant's name; NULL = the fastest */
+    uint32_t opencl_platform, opencl_device; /* indices as OpenCL lists them */
+    const char *kernel_source;  /* OpenCL: NULL = the embedded skin.cl (tests pass others) */
+    uint32_t opencl_item_lanes; /* lanes that a work-item does, 1 or DFM_LANES; 0 = as suits the
+                                   device */
 } dfm_skinner_options;
 
 typedef struct dfm_skinner dfm_skinner; /* an opened backend */

@@ -3,21 +3,45 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct cpu_skinner {
     dfm_skinner base; /* first */
     dfm_skin_kernel *kernel;
 };
 
+/* The variant of this name, or without a name the fastest that the processor supports. */
+static dfm_status choose_variant(const char *name, const dfm_skin_variant **chosen,
+                                 dfm_error *error) {
+    for (size_t i = 0; i < dfm_skin_variant_count; i++) {
+        const dfm_skin_variant *variant = &dfm_skin_variants[i];
+        if (name && strcmp(name, variant->name) != 0)
+            continue;
+        if (variant->supported()) {
+            *chosen = variant;
+            return DFM_OK;
+        }
+        if (name)
+            return dfm_fail(error, DFM_ERROR_UNAVAILABLE, "skinner", -1, -1,
+                            "this processor does not support the CPU kernel %s", name);
+    }
+    return dfm_fail(error, DFM_ERROR_ARGUMENT, "skinner", -1, -1, "there is no CPU kernel %s",
+                    name);
+}
+
 static dfm_status cpu_open(const dfm_skinner_options *options, dfm_skinner **skinner,
                            dfm_error *error) {
+    const dfm_skin_variant *variant = NULL;
+    dfm_status status = choose_variant(options->simd, &variant, error);
+    if (status != DFM_OK)
+        return status;
     struct cpu_skinner *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return dfm_fail(error, DFM_ERROR_NO_MEMORY, "skinner", -1, -1, "no memory");
     cpu->base.backend = &dfm_skinner_cpu;
     cpu->base.worker_count = options->worker_count;
-    cpu->kernel = dfm_skin_scalar;
-    snprintf(cpu->base.description, sizeof cpu->base.description, "scalar");
+    cpu->kernel = variant->kernel;
+    snprintf(cpu->base.description, sizeof cpu->base.description, "%s", variant->name);
     *skinner = &cpu->base;
     return DFM_OK;
 }

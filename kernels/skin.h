@@ -11,6 +11,7 @@
 #include "kernels/skin_layout.h"
 
 #include <float.h>
+#include <stdbool.h>
 
 typedef enum dfm_component { DFM_COMPONENT_F32, DFM_COMPONENT_F16 } dfm_component;
 
@@ -27,7 +28,8 @@ typedef struct dfm_skin_args {
     size_t block_first, block_count;
     const float *palette;   /* bone_count x 12: M, 3x4 row-major, bind to posed model space */
     const float *rotations; /* bone_count x 4: x y z w, unit length */
-    const float *duals;     /* bone_count x 4: dual part of (rotation, M's rigid motion); read by QDEF only */
+    const float
+        *duals; /* bone_count x 4: dual part of (rotation, M's rigid motion); read by QDEF only */
     /* Morphed positions: block_total x 3 x DFM_LANES floats are added to rows 0..2 of the blocks
      * whose stamp equals `generation`. NULL: no morph is active. */
     const float *deltas;
@@ -40,6 +42,18 @@ typedef struct dfm_skin_args {
 typedef void dfm_skin_kernel(const dfm_skin_args *args);
 
 dfm_skin_kernel dfm_skin_scalar;
+dfm_skin_kernel dfm_skin_avx2, dfm_skin_sse2; /* x86-64 */
+dfm_skin_kernel dfm_skin_neon;                /* 64-bit ARM */
+
+/* The kernels that this build has, the fastest first, the scalar one last. */
+typedef struct dfm_skin_variant {
+    const char *name; /* "avx2" */
+    dfm_skin_kernel *kernel;
+    bool (*supported)(void); /* by the processor that this runs on */
+} dfm_skin_variant;
+
+extern const dfm_skin_variant dfm_skin_variants[];
+extern const size_t dfm_skin_variant_count;
 
 /* Nothing that is sent is not finite: infinities become the largest finite of their sign, what is
  * not a number -FLT_MAX. */

@@ -1,0 +1,457 @@
+/* The vector skinning kernel, once for every instruction set: a variant's .c file defines
+ *
+ *   SKIN_KERNEL  the function's name          SKIN_WIDTH  lanes of a vector, 4 or 8
+ *
+ * and includes this file, compiled with the flags of its instruction set (Makefile). GCC's and
+ * clang's vector extensions do the rest; only square root, minimum and maximum, and half floats
+ * need the instruction set's own names. A block of DFM_LANES vertices is done in DFM_LANES /
+ * SKIN_WIDTH steps. Formulas and their source: kernels/skin.h; the scalar kernel says the same
+ * slowly. Multiply and add may be fused here, so results differ between variants by rounding, and
+ * never between two runs of one variant. */
+#include "kernels/skin.h"
+
+#include <float.h>
+#include <stdbool.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if DFM_LANES % SKIN_WIDTH != 0
+#error a block is a whole number of vectors
+#endif
+
+typedef float vf __attribute__((vector_size(4 * SKIN_WIDTH)));
+typedef int32_t vi __attribute__((vector_size(4 * SKIN_WIDTH)));
+typedef float v4 __attribute__((vector_size(16)));
+typedef double vd __attribute__((vector_size(4 * SKIN_WIDTH)));
+
+/* --- what the vector extensions lack -------------------------------------------------------- */
+
+#if SKIN_WIDTH == 8 && defined(__AVX__)
+static inline vf vsqrt(vf a) {
+    return (vf)_mm256_sqrt_ps((__m256)a);
+}
+/* b where a is not a number */
+static inline vf vmax(vf a, vf b) {
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+}
+static inline vf vmin(vf a, vf b) {
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+}
+#elif SKIN_WIDTH == 4 && defined(__x86_64__)
+static inline vf vsqrt(vf a) {
+    return (vf)_mm_sqrt_ps((__m128)a);
+}
+static inline vf vmax(vf a, vf b) {
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
+}
+static inline vf vmin(vf a, vf b) {
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
+}
+#elif SKIN_WIDTH == 4 && defined(__aarch64__)
+static inline vf vsqrt(vf a) {
+    return (vf)vsqrtq_f32((float32x4_t)a);
+}
+static inline vf vmax(vf a, vf b) {
+    return (vf)vmaxnmq_f32((float32x4_t)a, (float32x4_t)b);
+}
+static inline vf vmin(vf a, vf b) {
+    return (vf)vminnmq_f32((float32x4_t)a, (float32x4_t)b);
+}
+#else
+#error no vector kernel for this width and instruction set
+#endif
+
+#if SKIN_WIDTH == 8
+#define UNPACK_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define UNPACK_HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define PAIR_LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define PAIR_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#else
+#define UNPACK_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define UNPACK_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define PAIR_LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define PAIR_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#endif
+
+static inline vf splat(float x) {
+    return x - (vf){0};
+}
+static inline vf load(const float *p) {
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline vf choose(vi mask, vf yes, vf no) {
+    return (vf)((mask & (vi)yes) | (~mask & (vi)no));
+}
+
+/* --- three-vectors, matrices and quaternions of SKIN_WIDTH vertices ------------------------- */
+
+typedef struct v3 {
+    vf x, y, z;
+} v3;
+typedef struct m34 {
+    vf m[12];
+} m34;
+typedef struct quat {
+    vf x, y, z, w;
+} quat;
+
+static inline v3 load3(const float *rows) {
+    return (v3){load(rows), load(rows + DFM_LANES), load(rows + 2 * DFM_LANES)};
+}
+static inline v3 add3(v3 a, v3 b) {
+    return (v3){a.x + b.x, a.y + b.y, a.z + b.z};
+}
+static inline v3 sub3(v3 a, v3 b) {
+    return (v3){a.x - b.x, a.y - b.y, a.z - b.z};
+}
+static inline v3 scale3(v3 a, vf s) {
+    return (v3){a.x * s, a.y * s, a.z * s};
+}
+static inline v3 cross(v3 a, v3 b) {
+    return (v3){a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+}
+
+/* One bone's matrix for all lanes. */
+static inline v3 point_of(const float *m, v3 p) {
+    return (v3){m[0] * p.x + (m[1] * p.y + (m[2] * p.z + splat(m[3]))),
+                m[4] * p.x + (m[5] * p.y + (m[6] * p.z + splat(m[7]))),
+                m[8] * p.x + (m[9] * p.y + (m[10] * p.z + splat(m[11])))};
+}
+static inline v3 vector_of(const float *m, v3 p) {
+    return (v3){m[0] * p.x + (m[1] * p.y + m[2] * p.z), m[4] * p.x + (m[5] * p.y + m[6] * p.z),
+                m[8] * p.x + (m[9] * p.y + m[10] * p.z)};
+}
+/* A matrix of its own for each lane. */
+static inline v3 blended_point(const m34 *m, v3 p) {
+    return (v3){m->m[0] * p.x + (m->m[1] * p.y + (m->m[2] * p.z + m->m[3])),
+                m->m[4] * p.x + (m->m[5] * p.y + (m->m[6] * p.z + m->m[7])),
+                m->m[8] * p.x + (m->m[9] * p.y + (m->m[10] * p.z + m->m[11]))};
+}
+static inline v3 blended_vector(const m34 *m, v3 p) {
+    return (v3){m->m[0] * p.x + (m->m[1] * p.y + m->m[2] * p.z),
+                m->m[4] * p.x + (m->m[5] * p.y + m->m[6] * p.z),
+                m->m[8] * p.x + (m->m[9] * p.y + m->m[10] * p.z)};
+}
+/* v + 2 w (r x v) + 2 r x (r x v) */
+static inline v3 rotate(quat q, v3 v) {
+    v3 r = {q.x, q.y, q.z}, c = cross(r, v), d = cross(r, c);
+    vf w = q.w + q.w;
+    return (v3){v.x + (w * c.x + (d.x + d.x)), v.y + (w * c.y + (d.y + d.y)),
+                v.z + (w * c.z + (d.z + d.z))};
+}
+
+/* --- one kind each: a posed position, and a normal that is not normalised yet --------------- */
+
+typedef struct posed {
+    v3 position, normal;
+} posed;
+
+static inline posed skin_bdef1(const dfm_skin_args *args, const dfm_skin_block *block, v3 p, v3 n) {
+    const float *m = args->palette + 12 * (size_t)block->bone[0];
+    return (posed){point_of(m, p), vector_of(m, n)};
+}
+
+static inline posed skin_bdef2(const dfm_skin_args *args, const dfm_skin_block *block,
+                               const float *rows, v3 p, v3 n) {
+    const float *m0 = args->palette + 12 * (size_t)block->bone[0];
+    const float *m1 = args->palette + 12 * (size_t)block->bone[1];
+    vf w0 = load(rows + 6 * DFM_LANES), w1 = 1.0f - w0;
+    m34 m;
+    for (int i = 0; i < 12; i++)
+        m.m[i] = m0[i] * w0 + m1[i] * w1;
+    return (posed){blended_point(&m, p), blended_vector(&m, n)};
+}
+
+static inline posed skin_bdef4(const dfm_skin_args *args, const dfm_skin_block *block,
+                               const float *rows, v3 p, v3 n) {
+    m34 m;
+    const float *b = args->palette + 12 * (size_t)block->bone[0];
+    vf w = load(rows + 6 * DFM_LANES);
+    for (int i = 0; i < 12; i++)
+        m.m[i] = b[i] * w;
+    for (int slot = 1; slot < 4; slot++) {
+        b = args->palette + 12 * (size_t)block->bone[slot];
+        w = load(rows + (6 + slot) * DFM_LANES);
+        for (int i = 0; i < 12; i++)
+            m.m[i] = b[i] * w + m.m[i];
+    }
+    return (posed){blended_point(&m, p), blended_vector(&m, n)};
+}
+
+/* sin on [-pi/2, pi/2]: Taylor to x^11, error under 6e-8. */
+static inline vf sine(vf x) {
+    vf x2 = x * x;
+    vf p = -2.5052108e-8f * x2 + 2.7557319e-6f;
+    p = p * x2 - 1.9841270e-4f;
+    p = p * x2 + 8.3333333e-3f;
+    p = p * x2 - 1.6666667e-1f;
+    return x + x * (x2 * p);
+}
+
+/* The bones are one pair for the whole block: angle and side are found once, only the two factors
+ * differ by lane. `raw` weights may lie outside [0, 1], where the polynomial's range ends; those
+ * factors come from the periodic function. */
+static inline void slerp_factors(float dot, vf w0, vf w1, vf *f0, vf *f1) {
+    float theta = __builtin_acosf(dot), inverse = 1.0f / __builtin_sinf(theta);
+    vf a = w0 * theta, b = w1 * theta;
+    const float limit = 1.5707964f;
+    bool inside = true;
+    for (int i = 0; i < SKIN_WIDTH; i++)
+        inside &= a[i] >= -limit && a[i] <= limit && b[i] >= -limit && b[i] <= limit;
+    if (__builtin_expect(inside, 1)) {
+        *f0 = sine(a) * inverse;
+        *f1 = sine(b) * inverse;
+        return;
+    }
+    for (int i = 0; i < SKIN_WIDTH; i++) {
+        (*f0)[i] = __builtin_sinf(a[i]) * inverse;
+        (*f1)[i] = __builtin_sinf(b[i]) * inverse;
+    }
+}
+
+static inline posed skin_sdef(const dfm_skin_args *args, const dfm_skin_block *block,
+                              const float *rows, v3 p, v3 n) {
+    const float *q0 = args->rotations + 4 * (size_t)block->bone[0];
+    const float *q1 = args->rotations + 4 * (size_t)block->bone[1];
+    const float *m0 = args->palette + 12 * (size_t)block->bone[0];
+    const float *m1 = args->palette + 12 * (size_t)block->bone[1];
+    vf w0 = load(rows + 6 * DFM_LANES), w1 = 1.0f - w0;
+    float dot = q0[0] * q1[0] + q0[1] * q1[1] + q0[2] * q1[2] + q0[3] * q1[3];
+    float side = dot < 0 ? -1.0f : 1.0f;
+    bool linear = dot * side > DFM_SLERP_LINEAR_DOT;
+    vf f0 = w0, f1 = w1;
+    if (!linear)
+        slerp_factors(dot * side, w0, w1, &f0, &f1);
+    f1 *= side;
+    quat q = {f0 * q0[0] + f1 * q1[0], f0 * q0[1] + f1 * q1[1], f0 * q0[2] + f1 * q1[2],
+              f0 * q0[3] + f1 * q1[3]};
+    if (linear) {
+        vf inverse = 1.0f / vsqrt(q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w);
+        q = (quat){q.x * inverse, q.y * inverse, q.z * inverse, q.w * inverse};
+    }
+    v3 c = load3(rows + 7 * DFM_LANES);
+    v3 h0 = point_of(m0, load3(rows + 10 * DFM_LANES));
+    v3 h1 = point_of(m1, load3(rows + 13 * DFM_LANES));
+    v3 pivot = add3(scale3(h0, w0), scale3(h1, w1));
+    return (posed){add3(rotate(q, sub3(p, c)), pivot), rotate(q, n)};
+}
+
+static inline posed skin_qdef(const dfm_skin_args *args, const dfm_skin_block *block,
+                              const float *rows, v3 p, v3 n) {
+    vf w[4], best = splat(-FLT_MAX);
+    vi reference = {0};
+    for (int slot = 0; slot < 4; slot++) {
+        w[slot] = load(rows + (6 + slot) * DFM_LANES);
+        vi larger = w[slot] > best;
+        best = choose(larger, w[slot], best);
+        reference = (larger & slot) | (~larger & reference);
+    }
+    quat real = {0}, dual = {0};
+    for (int slot = 0; slot < 4; slot++) {
+        const float *q = args->rotations + 4 * (size_t)block->bone[slot];
+        const float *d = args->duals + 4 * (size_t)block->bone[slot];
+        /* The sign of this bone against each lane's reference bone. */
+        vf dot = {0};
+        for (int other = 0; other < 4; other++) {
+            const float *o = args->rotations + 4 * (size_t)block->bone[other];
+            float with = q[0] * o[0] + q[1] * o[1] + q[2] * o[2] + q[3] * o[3];
+            dot = choose(reference == other, splat(with), dot);
+        }
+        vf f = choose(dot < 0.0f, -w[slot], w[slot]);
+        real = (quat){real.x + f * q[0], real.y + f * q[1], real.z + f * q[2], real.w + f * q[3]};
+        dual = (quat){dual.x + f * d[0], dual.y + f * d[1], dual.z + f * d[2], dual.w + f * d[3]};
+    }
+    vf length = vsqrt(real.x * real.x + real.y * real.y + real.z * real.z + real.w * real.w);
+    vi thin = ~(length >= DFM_QDEF_MIN_LENGTH);
+    vf inverse = 1.0f / choose(thin, splat(1.0f), length);
+    real = (quat){real.x * inverse, real.y * inverse, real.z * inverse, real.w * inverse};
+    dual = (quat){dual.x * inverse, dual.y * inverse, dual.z * inverse, dual.w * inverse};
+    v3 r = {real.x, real.y, real.z}, d = {dual.x, dual.y, dual.z};
+    v3 t = add3(sub3(scale3(d, real.w), scale3(r, dual.w)), cross(r, d));
+    posed result = {add3(rotate(real, p), add3(t, t)), rotate(real, n)};
+    int any = 0;
+    for (int i = 0; i < SKIN_WIDTH; i++)
+        any |= thin[i];
+    if (__builtin_expect(any, 0)) {
+        posed flat = skin_bdef4(args, block, rows, p, n);
+        result.position = (v3){choose(thin, flat.position.x, result.position.x),
+                               choose(thin, flat.position.y, result.position.y),
+                               choose(thin, flat.position.z, result.position.z)};
+        result.normal = (v3){choose(thin, flat.normal.x, result.normal.x),
+                             choose(thin, flat.normal.y, result.normal.y),
+                             choose(thin, flat.normal.z, result.normal.z)};
+    }
+    return result;
+}
+
+/* --- finishing and writing ------------------------------------------------------------------ */
+
+/* Unit length; 0 where there is no direction or the length is beyond single precision. */
+static inline v3 normalize3(v3 n) {
+    vf length2 = n.x * n.x + n.y * n.y + n.z * n.z;
+    vi proper = (length2 > DFM_NORMAL_MIN_LENGTH2) & (length2 <= FLT_MAX);
+    vf inverse = (vf)(proper & (vi)(1.0f / vsqrt(length2)));
+    v3 unit = scale3(n, inverse);
+    /* An infinite component times 0 is not a number: mask the product too. */
+    return (v3){(vf)(proper & (vi)unit.x), (vf)(proper & (vi)unit.y), (vf)(proper & (vi)unit.z)};
+}
+
+/* What is not a number becomes -FLT_MAX: nothing that is sent is not finite. */
+static inline v3 clamp3(v3 p) {
+    vf low = splat(-FLT_MAX), high = splat(FLT_MAX);
+    return (v3){vmin(vmax(p.x, low), high), vmin(vmax(p.y, low), high), vmin(vmax(p.z, low), high)};
+}
+
+static inline void store4(uint8_t *to, vf v, int part) {
+#if SKIN_WIDTH == 8
+    v4 half = part ? __builtin_shufflevector(v, v, 4, 5, 6, 7)
+                   : __builtin_shufflevector(v, v, 0, 1, 2, 3);
+#else
+    v4 half = v;
+    (void)part;
+#endif
+    memcpy(to, &half, sizeof half);
+}
+
+/* Position and normal side by side in 24 bytes a vertex: the default layout. */
+static inline __attribute__((always_inline)) void
+store_interleaved(uint8_t *base, size_t stride, const dfm_u32 *vertex, v3 p, v3 n) {
+    vf xy_low = UNPACK_LOW(p.x, p.y), xy_high = UNPACK_HIGH(p.x, p.y);
+    vf zn_low = UNPACK_LOW(p.z, n.x), zn_high = UNPACK_HIGH(p.z, n.x);
+    vf first[4] = {PAIR_LOW(xy_low, zn_low), PAIR_HIGH(xy_low, zn_low), PAIR_LOW(xy_high, zn_high),
+                   PAIR_HIGH(xy_high, zn_high)};
+    /* Pairs of floats as doubles: the compiler then stores halves without taking them apart. */
+    vd rest[2] = {(vd)UNPACK_LOW(n.y, n.z), (vd)UNPACK_HIGH(n.y, n.z)};
+    for (int part = 0; part < SKIN_WIDTH / 4; part++) {
+        for (int i = 0; i < 4; i++) {
+            uint8_t *to = base + vertex[4 * part + i] * stride;
+            store4(to, first[i], part);
+            double pair = rest[i / 2][2 * part + i % 2];
+            memcpy(to + 16, &pair, sizeof pair);
+        }
+    }
+}
+
+static inline void store_f32(const dfm_skin_output *output, const dfm_u32 *vertex, v3 v) {
+    for (int i = 0; i < SKIN_WIDTH; i++) {
+        float element[3] = {v.x[i], v.y[i], v.z[i]};
+        memcpy((uint8_t *)output->data + vertex[i] * output->stride_bytes, element, sizeof element);
+    }
+}
+
+static inline void store_f16(const dfm_skin_output *output, const dfm_u32 *vertex, v3 v) {
+#if SKIN_WIDTH == 8 && defined(__F16C__)
+    vf low = splat(-65504.0f), high = splat(65504.0f);
+    const vf components[3] = {vmin(vmax(v.x, low), high), vmin(vmax(v.y, low), high),
+                              vmin(vmax(v.z, low), high)};
+    uint16_t halves[3][SKIN_WIDTH];
+    for (int k = 0; k < 3; k++) {
+        __m128i h = _mm256_cvtps_ph((__m256)components[k], _MM_FROUND_TO_NEAREST_INT);
+        memcpy(halves[k], &h, sizeof h);
+    }
+    for (int i = 0; i < SKIN_WIDTH; i++) {
+        uint16_t element[3] = {halves[0][i], halves[1][i], halves[2][i]};
+#else
+    for (int i = 0; i < SKIN_WIDTH; i++) {
+        uint16_t element[3] = {dfm_half_from_float(v.x[i]), dfm_half_from_float(v.y[i]),
+                               dfm_half_from_float(v.z[i])};
+#endif
+        memcpy((uint8_t *)output->data + vertex[i] * output->stride_bytes, element, sizeof element);
+    }
+}
+
+/* Any other layout: planar, one output alone, half floats. */
+static inline void store_apart(const dfm_skin_args *args, const dfm_u32 *vertex, v3 p, v3 n) {
+    if (args->component == DFM_COMPONENT_F32) {
+        if (args->position.data)
+            store_f32(&args->position, vertex, p);
+        if (args->normal.data)
+            store_f32(&args->normal, vertex, n);
+    } else {
+        if (args->position.data)
+            store_f16(&args->position, vertex, p);
+        if (args->normal.data)
+            store_f16(&args->normal, vertex, n);
+    }
+}
+
+/* Blocks of one kind, from `b` on, at most to `end`. Inlined once for each kind and way of
+ * storing, so that a vertex stays in registers from bind pose to output. Returns the first block
+ * that was not done. */
+static inline __attribute__((always_inline)) size_t
+skin_run(const dfm_skin_args *args, size_t b, size_t end, dfm_u32 kind, bool side_by_side) {
+    uint8_t *const out = args->position.data;
+    const size_t stride = args->position.stride_bytes;
+    const dfm_skin_block *const blocks = args->blocks;
+    const float *const data = args->data;
+    const dfm_u32 *vertex = args->vertex + DFM_LANES * b;
+    for (; b < end && blocks[b].kind == kind; b++) {
+        const dfm_skin_block *block = &blocks[b];
+        bool morphed = args->deltas && args->delta_stamps[b] == args->generation;
+        for (size_t lane = 0; lane < DFM_LANES; lane += SKIN_WIDTH, vertex += SKIN_WIDTH) {
+            const float *rows = data + DFM_LANES * (size_t)block->row + lane;
+            v3 p = load3(rows), n = load3(rows + 3 * DFM_LANES);
+            if (__builtin_expect(morphed, 0))
+                p = add3(p, load3(args->deltas + 3 * DFM_LANES * b + lane));
+            posed result = {p, n};
+            if (kind == DFM_KIND_BDEF1)
+                result = skin_bdef1(args, block, p, n);
+            else if (kind == DFM_KIND_BDEF2)
+                result = skin_bdef2(args, block, rows, p, n);
+            else if (kind == DFM_KIND_BDEF4)
+                result = skin_bdef4(args, block, rows, p, n);
+            else if (kind == DFM_KIND_SDEF)
+                result = skin_sdef(args, block, rows, p, n);
+            else if (kind == DFM_KIND_QDEF)
+                result = skin_qdef(args, block, rows, p, n);
+            v3 p_out = clamp3(result.position), n_out = normalize3(result.normal);
+            if (side_by_side)
+                store_interleaved(out, stride, vertex, p_out, n_out);
+            else
+                store_apart(args, vertex, p_out, n_out);
+        }
+    }
+    return b;
+}
+
+static inline __attribute__((always_inline)) void skin_all(const dfm_skin_args *args,
+                                                           bool side_by_side) {
+    size_t end = args->block_first + args->block_count;
+    for (size_t b = args->block_first; b < end;) {
+        switch (args->blocks[b].kind) {
+        case DFM_KIND_BDEF1:
+            b = skin_run(args, b, end, DFM_KIND_BDEF1, side_by_side);
+            break;
+        case DFM_KIND_BDEF2:
+            b = skin_run(args, b, end, DFM_KIND_BDEF2, side_by_side);
+            break;
+        case DFM_KIND_BDEF4:
+            b = skin_run(args, b, end, DFM_KIND_BDEF4, side_by_side);
+            break;
+        case DFM_KIND_SDEF:
+            b = skin_run(args, b, end, DFM_KIND_SDEF, side_by_side);
+            break;
+        case DFM_KIND_QDEF:
+            b = skin_run(args, b, end, DFM_KIND_QDEF, side_by_side);
+            break;
+        default:
+            b = skin_run(args, b, end, DFM_KIND_REST, side_by_side);
+        }
+    }
+}
+
+void SKIN_KERNEL(const dfm_skin_args *args) {
+    const dfm_skin_output *position = &args->position, *normal = &args->normal;
+    if (args->component == DFM_COMPONENT_F32 && position->data && normal->data &&
+        (uint8_t *)normal->data == (uint8_t *)position->data + 12 &&
+        normal->stride_bytes == position->stride_bytes)
+        skin_all(args, true);
+    else
+        skin_all(args, false);
+}
