@@ -9,21 +9,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-const dfm_skinner_backend *const skin_backends[SKIN_BACKEND_COUNT] = {&dfm_skinner_cpu,
-                                                                      &dfm_skinner_opencl};
+/* Lanes that a work-item does: OpenCL devices differ in what suits them. */
+static const uint32_t opencl_lanes[] = {1, DFM_LANES};
+
+int skin_backend_count(void) {
+    return (int)(dfm_skin_variant_count + sizeof opencl_lanes / sizeof *opencl_lanes);
+}
+
+const dfm_skinner_backend *skin_backend(int index, dfm_skinner_options *options) {
+    *options = (dfm_skinner_options){.worker_count = 2};
+    size_t i = (size_t)index;
+    if (i < dfm_skin_variant_count) {
+        options->simd = dfm_skin_variants[i].name;
+        return &dfm_skinner_cpu;
+    }
+    options->opencl_item_lanes = opencl_lanes[i - dfm_skin_variant_count];
+    return &dfm_skinner_opencl;
+}
 
 dfm_skinner *skin_open_backend(int index, const char *what) {
-    dfm_skinner_options options = {.worker_count = 2};
+    dfm_skinner_options options;
+    const dfm_skinner_backend *backend = skin_backend(index, &options);
+    const char *name = options.simd ? options.simd : backend->name;
     dfm_skinner *skinner;
     dfm_error error = {0};
-    dfm_status status = dfm_skinner_open(skin_backends[index], &options, &skinner, &error);
+    dfm_status status = dfm_skinner_open(backend, &options, &skinner, &error);
     if (status == DFM_ERROR_UNAVAILABLE) {
-        printf("SKIPPED: %s on %s (%s)\n", what, skin_backends[index]->name, error.info);
+        printf("SKIPPED: %s on %s (%s)\n", what, name, error.info);
         fflush(stdout);
         return NULL;
     }
-    ck_assert_msg(status == DFM_OK, "%s: %s", skin_backends[index]->name, error.info);
+    ck_assert_msg(status == DFM_OK, "%s: %s", name, error.info);
     return skinner;
+}
+
+const char *skin_backend_name(const dfm_skinner *skinner) {
+    return skinner->backend == &dfm_skinner_cpu ? skinner->description : skinner->backend->name;
 }
 
 /* --- a model --------------------------------------------------------------------------------- */

@@ -5,13 +5,19 @@
 #include "core/deform.h"
 #include "tests/reference/reference.h"
 
-/* Every backend; a test loops over them with tcase_add_loop_test(..., 0, SKIN_BACKEND_COUNT). */
-enum { SKIN_BACKEND_COUNT = 2 };
-extern const dfm_skinner_backend *const skin_backends[SKIN_BACKEND_COUNT];
+/* Every way to skin: the CPU kernels that this build has, OpenCL with few and with many lanes a
+ * work-item. A test loops over them with tcase_add_loop_test(..., 0, skin_backend_count()). */
+int skin_backend_count(void);
+
+/* The backend of an index, and the options that make it so (with two workers). */
+const dfm_skinner_backend *skin_backend(int index, dfm_skinner_options *options);
 
 /* Opens a backend, or prints SKIPPED with the reason where it is not to be had: NULL. Fails the
  * test on any other error. Close it with dfm_skinner_close. */
 dfm_skinner *skin_open_backend(int index, const char *what);
+
+/* For messages: "avx2", "opencl", ... */
+const char *skin_backend_name(const dfm_skinner *skinner);
 
 /* A model, bound, with a workspace at rest and a frame of positions and normals (f32). */
 typedef struct skin_model {

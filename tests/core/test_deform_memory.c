@@ -146,7 +146,7 @@ int main(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_workspace_that_could_not_grow_serves_on);
-    tcase_add_loop_test(tests, a_deform_in_steady_state_allocates_nothing, 0, SKIN_BACKEND_COUNT);
+    tcase_add_loop_test(tests, a_deform_in_steady_state_allocates_nothing, 0, skin_backend_count());
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
