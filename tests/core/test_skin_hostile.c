@@ -130,6 +130,43 @@ START_TEST(models_with_counts_that_lie_deform_to_finite_numbers) {
 }
 END_TEST
 
+/* --- bytes that lie -------------------------------------------------------------------------- */
+
+/* Four bytes that are an invalid index, NaN, infinite, huge, tiny or nothing, anywhere. */
+static void spoil(uint8_t *bytes, size_t size, uint64_t *random) {
+    static const uint32_t patterns[] = {0xffffffff, 0x7f800000, 0x7f7fffff, 0xff7fffff,
+                                        0x00000000, 0x80000000, 0x00000001, 0x5cbebc20};
+    const uint32_t pattern = patterns[random_next(random) % 8];
+    memcpy(bytes + random_next(random) % (size - 4), &pattern, 4);
+}
+
+START_TEST(models_with_spoiled_bytes_deform_to_finite_numbers) {
+    enum { FILES = 800 };
+    skinner = skin_open_backend(_i, "models with spoiled bytes");
+    if (!skinner)
+        return;
+    mutated m = {.every = skinner->backend == &dfm_skinner_cpu ? 1 : 8};
+    uint64_t random = 1;
+    size_t size;
+    dfm_pmx odd = model_odd(&arena, 2.1f, DFM_TEXT_UTF8);
+    uint8_t *bytes = model_bytes(&odd, NULL, &size), *copy = malloc(size);
+    for (int i = 0; i < FILES; i++) {
+        mutation made = {.bytes = copy, .size = size};
+        memcpy(copy, bytes, size);
+        for (int k = 0; k <= i % 4; k++)
+            spoil(copy, size, &random);
+        snprintf(made.text, sizeof made.text, "spoiled file %d", i);
+        visit_mutation(&made, &m);
+    }
+    free(copy);
+    free(bytes);
+    printf("cases: %u spoiled files, of which %u load, deformed on %s\n", m.made, m.loaded,
+           skin_backend_name(skinner));
+    fflush(stdout);
+    ck_assert_uint_gt(m.loaded, FILES / 3);
+}
+END_TEST
+
 /* --- numbers at the end of their range ------------------------------------------------------- */
 
 static float wild_number(uint64_t *state) {
@@ -237,6 +274,8 @@ int main(void) {
     tcase_set_timeout(tests, 240);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, models_with_counts_that_lie_deform_to_finite_numbers, 0,
+                        skin_backend_count());
+    tcase_add_loop_test(tests, models_with_spoiled_bytes_deform_to_finite_numbers, 0,
                         skin_backend_count());
     tcase_add_loop_test(tests, numbers_at_the_end_of_their_range_deform_to_finite_numbers, 0,
                         skin_backend_count());
