@@ -1,6 +1,7 @@
 /* Deformed vertices against two references: the numbers under $DEFORMD_TEST_DATA/reference, kind
  * "pose" (README there), and the double-precision reference in tests/reference, for generated and
  * public models in random poses. On every backend. */
+#include "tests/data/build.h"
 #include "tests/data/models.h"
 #include "tests/data/real.h"
 #include "tests/support_skin.h"
@@ -217,6 +218,62 @@ START_TEST(random_poses_without_sdef_agree_with_double_precision) {
 }
 END_TEST
 
+/* --- matrices that are more than rigid motions ------------------------------------------------ */
+
+/* out = m with its three columns stretched and sheared along the bone's own axes. The determinant
+ * stays positive. */
+static void stretch(double out[12], const double m[12], uint64_t *random) {
+    double s[3][3] = {{0}};
+    for (int k = 0; k < 3; k++)
+        s[k][k] = 0.3 + 2 * (double)random_unit(random);
+    s[0][1] = (double)random_unit(random) - 0.5;
+    s[1][2] = (double)random_unit(random) - 0.5;
+    for (int r = 0; r < 3; r++) {
+        out[4 * r + 3] = m[4 * r + 3];
+        for (int c = 0; c < 3; c++)
+            out[4 * r + c] = m[4 * r] * s[0][c] + m[4 * r + 1] * s[1][c] + m[4 * r + 2] * s[2][c];
+    }
+}
+
+static void pose_by_matrices(dfm_pose *pose, const dfm_pmx *pmx, uint64_t seed) {
+    skin_pose_random(pose, seed, 100, true);
+    double *weights = reference_weights(pmx, pose);
+    double(*globals)[12] = reference_globals(pmx, pose, weights);
+    for (uint32_t i = 0; i < pose->bone_count; i++)
+        stretch(pose->matrices[i], globals[i], &seed);
+    pose->has_matrices = true;
+    free(globals);
+    free(weights);
+}
+
+static void compare_stretched(const char *name, dfm_pmx *pmx, void *context) {
+    sweep *s = context;
+    skin_model m;
+    skin_model_open(&m, skinner, pmx, DFM_WEIGHTS_NORMALIZED, true);
+    pose_by_matrices(&m.workspace.pose, pmx, 11);
+    skin_model_deform(&m);
+    skin_compare_reference(&s->sum, name, &m, (reference_settings){0});
+    skin_model_close(&m);
+    s->models++;
+}
+
+/* Normals go by the 3x3 as given, SDEF and QDEF by the rotation in it. */
+START_TEST(matrices_with_scale_and_shear_agree_with_double_precision) {
+    skinner = skin_open_backend(_i, "matrices with scale and shear");
+    if (!skinner)
+        return;
+    sweep s = {0};
+    skin_each_document("matrices on public models", compare_stretched, &s);
+    printf("cases: %u models by stretched matrices on %s: |dp| %.2g, |dn| %.2g over %llu vertices, "
+           "%llu left out\n",
+           s.models, skin_backend_name(skinner), s.sum.position, s.sum.normal,
+           (unsigned long long)s.sum.vertices, (unsigned long long)s.sum.undecided);
+    fflush(stdout);
+    ck_assert_uint_eq(s.sum.failures, 0);
+    ck_assert_uint_lt(s.sum.undecided * 50, s.sum.vertices);
+}
+END_TEST
+
 /* --- UV morphs ------------------------------------------------------------------------------- */
 
 START_TEST(uv_morphs_agree_with_double_precision) {
@@ -274,6 +331,8 @@ int main(void) {
     tcase_add_loop_test(tests, random_poses_with_raw_weights_agree_with_double_precision, 0,
                         skin_backend_count());
     tcase_add_loop_test(tests, random_poses_without_sdef_agree_with_double_precision, 0,
+                        skin_backend_count());
+    tcase_add_loop_test(tests, matrices_with_scale_and_shear_agree_with_double_precision, 0,
                         skin_backend_count());
     tcase_add_test(tests, uv_morphs_agree_with_double_precision);
     suite_add_tcase(suite, tests);
