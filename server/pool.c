@@ -12,9 +12,9 @@ struct worker {
 struct dfm_pool {
     pthread_mutex_t lock;
     pthread_cond_t filled;
-    dfm_job **jobs; /* ring of `capacity`, from `first` */
-    uint32_t capacity, first, queued;
-    uint32_t reserved; /* places promised and not yet submitted */
+    dfm_job *first, **end; /* the queue, and where its next job is linked in */
+    uint32_t capacity;
+    uint32_t places; /* taken: promised, or of jobs that wait */
     bool stopping;
     struct worker *workers;
     uint32_t worker_count; /* started */
@@ -22,13 +22,14 @@ struct dfm_pool {
 
 static dfm_job *next_job(dfm_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    while (pool->queued == 0 && !pool->stopping)
+    while (!pool->first && !pool->stopping)
         pthread_cond_wait(&pool->filled, &pool->lock);
-    dfm_job *job = NULL;
-    if (pool->queued > 0) {
-        job = pool->jobs[pool->first];
-        pool->first = (pool->first + 1) % pool->capacity;
-        pool->queued--;
+    dfm_job *job = pool->first;
+    if (job) {
+        pool->first = job->next;
+        if (!pool->first)
+            pool->end = &pool->first;
+        pool->places -= job->takes_place;
     }
     pthread_mutex_unlock(&pool->lock);
     return job;
@@ -60,9 +61,9 @@ dfm_pool *dfm_pool_create(const char *name, uint32_t threads, uint32_t queue) {
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->filled, NULL);
     pool->capacity = queue;
-    pool->jobs = calloc(queue, sizeof(dfm_job *));
+    pool->end = &pool->first;
     pool->workers = calloc(threads, sizeof *pool->workers);
-    if (!pool->jobs || !pool->workers || !start_workers(pool, name, threads)) {
+    if (!pool->workers || !start_workers(pool, name, threads)) {
         dfm_pool_free(pool);
         return NULL;
     }
@@ -71,24 +72,33 @@ dfm_pool *dfm_pool_create(const char *name, uint32_t threads, uint32_t queue) {
 
 bool dfm_pool_reserve(dfm_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    bool room = pool->queued + pool->reserved < pool->capacity;
-    pool->reserved += room;
+    bool room = pool->places < pool->capacity;
+    pool->places += room;
     pthread_mutex_unlock(&pool->lock);
     return room;
 }
 
-void dfm_pool_submit(dfm_pool *pool, dfm_job *job) {
+static void append(dfm_pool *pool, dfm_job *job, bool takes_place) {
+    job->next = NULL;
+    job->takes_place = takes_place;
     pthread_mutex_lock(&pool->lock);
-    pool->reserved--;
-    pool->jobs[(pool->first + pool->queued) % pool->capacity] = job;
-    pool->queued++;
+    *pool->end = job;
+    pool->end = &job->next;
     pthread_cond_signal(&pool->filled);
     pthread_mutex_unlock(&pool->lock);
 }
 
+void dfm_pool_submit(dfm_pool *pool, dfm_job *job) {
+    append(pool, job, true);
+}
+
+void dfm_pool_add(dfm_pool *pool, dfm_job *job) {
+    append(pool, job, false);
+}
+
 bool dfm_pool_is_full(dfm_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    bool full = pool->queued + pool->reserved >= pool->capacity;
+    bool full = pool->places >= pool->capacity;
     pthread_mutex_unlock(&pool->lock);
     return full;
 }
@@ -105,6 +115,5 @@ void dfm_pool_free(dfm_pool *pool) {
     pthread_cond_destroy(&pool->filled);
     pthread_mutex_destroy(&pool->lock);
     free(pool->workers);
-    free(pool->jobs);
     free(pool);
 }

@@ -1,6 +1,6 @@
 /* A bounded queue with a fixed number of threads behind it.
  *
- * Thread safety: any thread may reserve and submit. Jobs run in the order of submission, each on
+ * Thread safety: any thread may reserve, submit and add. Jobs run in the order they came, each on
  * one thread; a thread's index (0 .. threads - 1) goes with the call, for per-thread scratch. */
 #ifndef DFM_SERVER_POOL_H
 #define DFM_SERVER_POOL_H
@@ -8,9 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Embedded in what is to be done; the pool only calls `run`. */
+/* Embedded in what is to be done. Of no interest to the pool any more once `run` is called: the job
+ * may be freed, or queued again, from there. */
 typedef struct dfm_job {
     void (*run)(struct dfm_job *job, uint32_t thread);
+    struct dfm_job *next; /* the pool's, while queued; as is the next */
+    bool takes_place;
 } dfm_job;
 
 typedef struct dfm_pool dfm_pool;
@@ -22,6 +25,10 @@ dfm_pool *dfm_pool_create(const char *name, uint32_t threads, uint32_t queue);
  * a connection is suspended only when its job is certain to be taken. */
 bool dfm_pool_reserve(dfm_pool *pool);
 void dfm_pool_submit(dfm_pool *pool, dfm_job *job);
+
+/* Queues a job that takes no place: for work of requests that were let in before, whose number its
+ * owner bounds. */
+void dfm_pool_add(dfm_pool *pool, dfm_job *job);
 
 /* A hint: true where reserve would most likely fail now. */
 bool dfm_pool_is_full(dfm_pool *pool);

@@ -56,6 +56,30 @@ START_TEST(queue_is_bounded_by_waiting_jobs) {
 }
 END_TEST
 
+START_TEST(added_jobs_take_their_turn_and_no_place) {
+    dfm_pool *pool = dfm_pool_create("test", 1, 1);
+    job jobs[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
+    for (int i = 0; i < 4; i++)
+        jobs[i].job.run = run_gated;
+    pthread_mutex_lock(&lock);
+    dfm_pool_add(pool, &jobs[0].job);
+    wait_until(&started, 1);
+    dfm_pool_add(pool, &jobs[1].job);
+    ck_assert(!dfm_pool_is_full(pool));
+    ck_assert(dfm_pool_reserve(pool));
+    dfm_pool_submit(pool, &jobs[2].job);
+    ck_assert(!dfm_pool_reserve(pool));
+    dfm_pool_add(pool, &jobs[3].job); /* never refused */
+    ck_assert(dfm_pool_is_full(pool));
+    pthread_mutex_unlock(&lock);
+    wait_until(&finished, 4);
+    ck_assert(!dfm_pool_is_full(pool));
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_uint_eq(order[i], i);
+    dfm_pool_free(pool);
+}
+END_TEST
+
 START_TEST(every_thread_has_its_own_index) {
     enum { THREADS = 3 };
     dfm_pool *pool = dfm_pool_create("test", THREADS, 8);
@@ -127,6 +151,7 @@ int main(void) {
     Suite *suite = suite_create("pool");
     TCase *tests = tcase_create("all");
     tcase_add_test(tests, queue_is_bounded_by_waiting_jobs);
+    tcase_add_test(tests, added_jobs_take_their_turn_and_no_place);
     tcase_add_test(tests, every_thread_has_its_own_index);
     tcase_add_test(tests, free_runs_what_is_queued);
     tcase_add_test(tests, gate_holds_back_and_loses_no_wake_up);
