@@ -174,6 +174,18 @@ fuzz-run: $(FUZZERS)
 			$(BUILD)/corpus/$$name tests/fuzz/cases/$$name || exit 1; \
 	done
 
+# --- benchmarks ------------------------------------------------------------------------------
+# tests/bench/bench_<what>.c is a program each; BENCH_SECONDS is the time of one line of a table.
+BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
+$(BENCHES): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+$(BUILD)/tests/bench/%.o: CFLAGS += -O3
+.PHONY: bench bench-run
+bench: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-run
+bench-run: $(BENCHES) all
+	for bench in $(BENCHES); do $$bench || exit 1; echo; done
+
 # What `make check` runs; `make demo` and `make check` first install what is missing.
 .PHONY: unit e2e check-all
 unit: $(TESTS) all

@@ -1,20 +1,14 @@
 /* Time of a motion's frame on the generated 440-bone rig: every bone has a key every 10 frames,
  * with curves that are not straight. Evaluation alone, and with the solve of the rig. */
 #include "core/motion.h"
+#include "tests/bench/timing.h"
 #include "tests/data/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { KEYS = 100, RECORD_BYTES = 111, FRAMES = 2000 };
-
-static double now_us(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
-}
 
 static void write_key(uint8_t *record, const char *name, uint32_t key, uint32_t bone) {
     static const uint8_t points[4] = {64, 10, 100, 120};
@@ -50,13 +44,8 @@ static uint8_t *make_motion(const dfm_pmx *pmx, size_t *size) {
     return bytes;
 }
 
-static int compare(const void *a, const void *b) {
-    double i = *(const double *)a, k = *(const double *)b;
-    return i < k ? -1 : i > k;
-}
-
 static void report(const char *what, double *times) {
-    qsort(times, FRAMES, sizeof *times, compare);
+    qsort(times, FRAMES, sizeof *times, compare_doubles);
     printf("motion frame, %-28s median %6.1f us, 99 %% %6.1f us\n", what, times[FRAMES / 2],
            times[FRAMES * 99 / 100]);
 }

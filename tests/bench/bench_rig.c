@@ -2,20 +2,14 @@
  * appends, on one core. Prints the median and the slowest of many poses, and the pose of bones that
  * no IK moves for comparison. */
 #include "core/model.h"
+#include "tests/bench/timing.h"
 #include "tests/data/models.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { POSES = 2000 };
-
-static double now_us(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
-}
 
 static uint32_t random_state = 1;
 
@@ -39,11 +33,6 @@ static void random_pose(const dfm_pmx *pmx, dfm_pose *pose, double reach) {
     }
 }
 
-static int compare(const void *a, const void *b) {
-    double i = *(const double *)a, k = *(const double *)b;
-    return i < k ? -1 : i > k;
-}
-
 static void measure(const dfm_model *model, dfm_pose *pose, dfm_rig_state *state,
                     const double *weights, const char *what, double reach) {
     static double times[POSES];
@@ -56,7 +45,7 @@ static void measure(const dfm_model *model, dfm_pose *pose, dfm_rig_state *state
             exit(1);
         times[i] = now_us() - start;
     }
-    qsort(times, POSES, sizeof *times, compare);
+    qsort(times, POSES, sizeof *times, compare_doubles);
     printf("rig solve, %u bones, %u IK, %u appends, %-24s median %6.1f us, 99 %% %6.1f us\n",
            model->rig.bone_count, model->rig.solver_count, model->rig.append_count, what,
            times[POSES / 2], times[POSES * 99 / 100]);
