@@ -3,7 +3,6 @@
 #include "tests/data/build.h"
 #include "tests/data/models.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +43,8 @@ dfm_model *pose_model(void) {
     size_t size;
     uint8_t *bytes = pose_model_bytes(&size);
     dfm_status status = dfm_model_load(bytes, size, &dfm_pmx_default_limits, &model, &error);
-    ck_assert_msg(status == DFM_OK, "%s", error.info);
+    if (status != DFM_OK)
+        build_fail(error.info);
     free(bytes);
     return model;
 }
@@ -57,7 +57,8 @@ dfm_pose *pose_create(void) {
         uint8_t ik_off[POSE_BONES];
         double matrices[POSE_BONES][12];
     } *block = calloc(1, sizeof *block);
-    ck_assert_ptr_nonnull(block);
+    if (!block)
+        build_fail("no memory for a pose");
     block->pose = (dfm_pose){.bone_count = POSE_BONES,
                              .morph_count = POSE_MORPHS,
                              .bones = block->bones,

@@ -1,5 +1,6 @@
 /* A small model and a pose of it, for tests of what reads poses: bones 左ひじ, b (IK), "a/b~c", 右
- * (and a second 右), "nul\0in"; morphs あ, い. Ends the test where it cannot be made. */
+ * (and a second 右), "nul\0in"; morphs あ, い. Ends the process with a message where it
+ * cannot be made: fuzzers, which know no Check, use it too. */
 #ifndef DFM_TESTS_SUPPORT_POSE_H
 #define DFM_TESTS_SUPPORT_POSE_H
 

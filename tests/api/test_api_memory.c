@@ -1,0 +1,274 @@
+/* Every route with the Nth allocation failing: an answer comes all the same, whole JSON in it, and
+ * nothing is leaked. And: a deform in steady state allocates next to nothing. */
+#include "tests/data/models.h"
+#include "tests/support_pose.h"
+#include "tests/wrap_allocator.h"
+
+#include "api/api.h"
+
+#include <check.h>
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Check's own macros allocate: they come when all counting is done. */
+
+static dfm_skinners skinners;
+static dfm_cache *cache;
+static dfm_api *api;
+static uint8_t *bytes;
+static size_t size;
+static char model_path[48];
+static char deform_path[64], bones_path[64], morphs_path[64], materials_path[64], indices_path[64],
+    vertices_path[64];
+
+static void *hook_malloc(size_t bytes_wanted) {
+    return malloc(bytes_wanted);
+}
+
+static void hook_free(void *memory) {
+    free(memory);
+}
+
+static dfm_buffer *acquire(void *context, size_t capacity) {
+    (void)context;
+    dfm_buffer *buffer = malloc(sizeof *buffer);
+    uint8_t *data = buffer ? aligned_alloc(64, (capacity + 63) / 64 * 64) : NULL;
+    if (!data) {
+        free(buffer);
+        return NULL;
+    }
+    *buffer = (dfm_buffer){.data = data, .capacity = capacity};
+    return buffer;
+}
+
+static void release(void *context, dfm_buffer *buffer) {
+    (void)context;
+    free(buffer->data);
+    free(buffer);
+}
+
+/* Opens a house without workspaces yet: the first deform makes them. False: no memory. */
+static bool open_api(void) {
+    dfm_api_config config = {
+        .version = "1",
+        .build = "test",
+        .defaults = {.mode = DFM_MODE_GPU, .sdef = true},
+        .max_upload_bytes = 1 << 24,
+        .max_json_bytes = 1 << 20,
+        .max_pose_bytes = 1 << 20,
+        .worker_count = 1,
+        .cache = cache,
+        .skinners = &skinners,
+        .buffers = {acquire, release, NULL},
+    };
+    api = dfm_api_create(&config);
+    return api != NULL;
+}
+
+static void make_paths(void) {
+    uint8_t digest[DFM_DIGEST_BYTES];
+    dfm_id id;
+    dfm_digest(bytes, size, digest, &id);
+    snprintf(model_path, sizeof model_path, "/models/%s", id.text);
+    snprintf(deform_path, sizeof deform_path, "%s/deform", model_path);
+    snprintf(bones_path, sizeof bones_path, "%s/bones", model_path);
+    snprintf(morphs_path, sizeof morphs_path, "%s/morphs", model_path);
+    snprintf(materials_path, sizeof materials_path, "%s/materials", model_path);
+    snprintf(indices_path, sizeof indices_path, "%s/indices", model_path);
+    snprintf(vertices_path, sizeof vertices_path, "%s/vertices", model_path);
+}
+
+static void setup(void) {
+    dfm_arena arena = {0};
+    dfm_error error = {0};
+    cJSON_InitHooks(&(cJSON_Hooks){hook_malloc, hook_free});
+    dfm_pmx odd = model_odd(&arena, 2.1f, DFM_TEXT_UTF16LE);
+    bytes = model_bytes(&odd, NULL, &size);
+    dfm_arena_free(&arena);
+    make_paths();
+    snprintf(skinners.opencl_unavailable, sizeof skinners.opencl_unavailable, "none");
+    dfm_skinner_options options = {.worker_count = 1};
+    dfm_cache_options cache_options = {
+        .budget_bytes = 1 << 26, .limits = dfm_pmx_default_limits, .skinners = &skinners};
+    ck_assert_int_eq(dfm_skinner_open(&dfm_skinner_cpu, &options, &skinners.cpu, &error), DFM_OK);
+    ck_assert_int_eq(dfm_cache_create(&cache_options, &cache, &error), DFM_OK);
+    ck_assert(open_api());
+}
+
+static void teardown(void) {
+    dfm_api_free(api);
+    dfm_cache_free(cache);
+    dfm_skinner_close(skinners.cpu);
+    free(bytes);
+    cJSON_InitHooks(NULL);
+}
+
+typedef struct ask {
+    dfm_method method;
+    const char *path, *query, *body;
+    bool upload;
+} ask;
+
+static dfm_api_response send_ask(const ask *what) {
+    dfm_api_request request = {.method = what->method, .path = what->path, .query = what->query};
+    dfm_api_response response;
+    request.body = what->upload ? bytes : (const uint8_t *)what->body;
+    request.body_bytes = what->upload ? size : what->body ? strlen(what->body) : 0;
+    if (!dfm_api_admit(api, &request, (int64_t)request.body_bytes, &response).answered)
+        dfm_api_handle(api, &request, &response);
+    return response;
+}
+
+static bool upload(void) {
+    dfm_api_response response = send_ask(
+        &(ask){.method = DFM_METHOD_POST, .path = "/models", .query = "sdef=on", .upload = true});
+    bool good = response.status < 300;
+    dfm_api_response_free(&response);
+    return good;
+}
+
+static bool is_json(const dfm_api_response *response) {
+    for (uint32_t i = 0; i < response->header_count; i++) {
+        if (strcmp(response->headers[i].name, "Content-Type") == 0)
+            return strstr(response->headers[i].value, "json") != NULL;
+    }
+    return false;
+}
+
+typedef struct outcome {
+    bool reached; /* there was an Nth allocation */
+    bool whole;   /* the body is JSON, or is none that should be */
+    int status;
+} outcome;
+
+/* Sends with the Nth allocation failing. */
+static outcome send_failing_at(const ask *what, size_t n) {
+    outcome result = {.whole = true};
+    wrap_reset(n);
+    dfm_api_response response = send_ask(what);
+    result.reached = wrap.calls >= n;
+    result.status = response.status;
+    wrap_reset(0);
+    if (is_json(&response)) {
+        cJSON *root = cJSON_ParseWithLength(response.body, response.body_bytes);
+        result.whole = root != NULL;
+        cJSON_Delete(root);
+    }
+    dfm_api_response_free(&response);
+    return result;
+}
+
+static void check(const ask *what, size_t n, outcome result, int usual_status) {
+    ck_assert_msg(result.whole, "%s: allocation %zu: no JSON", what->path, n);
+    ck_assert_msg(result.status == usual_status || (result.reached && result.status == 503),
+                  "%s: allocation %zu: %d", what->path, n, result.status);
+}
+
+/* A house as it was before its first request. */
+static bool start_anew(void) {
+    dfm_cache_delete(cache, model_path + strlen("/models/"), NULL, NULL);
+    dfm_api_free(api);
+    return open_api();
+}
+
+static void fails_everywhere(const ask *what, int usual_status) {
+    outcome result = {.reached = true};
+    for (size_t n = 1; result.reached; n++) {
+        bool good = start_anew();
+        size_t live = wrap.live_count;
+        good = good && (what->upload || upload());
+        result = send_failing_at(what, n);
+        good = good && start_anew();
+        size_t leaked = wrap.live_count - live;
+        ck_assert(good);
+        check(what, n, result, usual_status);
+        ck_assert_msg(leaked == 0, "%s: allocation %zu leaks", what->path, n);
+        ck_assert_uint_eq(dfm_cache_get_stats(cache).resident_bytes, 0);
+    }
+}
+
+#define POSE                                                                                       \
+    "{\"bones\":{\"#0\":{\"rotation\":[0,0,1,1]},\"\\u6839\":{}},\"morphs\":{\"#0\":1,\"#3\":1}}"
+
+START_TEST(every_route_answers_when_memory_runs_out) {
+    const struct {
+        ask ask;
+        int status;
+    } cases[] = {
+        {{.method = DFM_METHOD_GET, .path = "/"}, 200},
+        {{.method = DFM_METHOD_GET, .path = "/livez"}, 200},
+        {{.method = DFM_METHOD_GET, .path = "/openapi.yaml"}, 200},
+        {{.method = DFM_METHOD_GET, .path = "/nothing"}, 404},
+        {{.method = DFM_METHOD_POST, .path = "/models", .upload = true}, 201},
+        {{.method = DFM_METHOD_GET, .path = "/models"}, 200},
+        {{.method = DFM_METHOD_GET, .path = model_path}, 200},
+        {{.method = DFM_METHOD_PATCH, .path = model_path, .body = "{\"sdef\":false}"}, 200},
+        {{.method = DFM_METHOD_PATCH, .path = model_path, .body = "{\"sdef\":1}"}, 422},
+        {{.method = DFM_METHOD_DELETE, .path = model_path}, 204},
+        {{.method = DFM_METHOD_GET, .path = indices_path}, 200},
+        {{.method = DFM_METHOD_GET, .path = vertices_path}, 200},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .body = POSE}, 200},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .query = "format=json", .body = POSE},
+         200},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .body = "{\"poses\":[" POSE ",{}]}"},
+         200},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .body = "{\"bones\":{\"x\":{}}}"}, 422},
+    };
+    ck_assert(upload()); /* the cache's table grows once and stays */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        fails_everywhere(&cases[i].ask, cases[i].status);
+}
+END_TEST
+
+/* Long lists take thousands of allocations: every one of a part, then some. */
+START_TEST(lists_answer_when_memory_runs_out) {
+    const char *const paths[] = {bones_path, morphs_path, materials_path};
+    ck_assert(upload());
+    for (int i = 0; i < 3; i++) {
+        ask what = {.method = DFM_METHOD_GET, .path = paths[i]};
+        outcome result = {.reached = true};
+        size_t n = 1;
+        for (; result.reached; n += n < 200 ? 1 : 37) {
+            size_t live = wrap.live_count;
+            result = send_failing_at(&what, n);
+            size_t leaked = wrap.live_count - live;
+            check(&what, n, result, 200);
+            ck_assert_uint_eq(leaked, 0);
+        }
+        ck_assert_uint_gt(n, 100);
+    }
+}
+END_TEST
+
+START_TEST(a_deform_in_steady_state_allocates_only_its_result) {
+    static const ask what = {.method = DFM_METHOD_POST, .path = deform_path, .body = POSE};
+    ck_assert(upload());
+    dfm_api_response response = send_ask(&what);
+    dfm_api_response_free(&response);
+    wrap_reset(0);
+    response = send_ask(&what);
+    size_t calls = wrap.calls;
+    int status = response.status;
+    dfm_api_response_free(&response);
+    ck_assert_int_eq(status, 200);
+    ck_assert_uint_eq(calls, 2); /* those of acquire, above; the server's pool has none */
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("api_memory");
+    TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 300);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, every_route_answers_when_memory_runs_out);
+    tcase_add_test(tests, lists_answer_when_memory_runs_out);
+    tcase_add_test(tests, a_deform_in_steady_state_allocates_only_its_result);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
