@@ -1,6 +1,8 @@
 #include "api/json_reader.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,6 +326,65 @@ static bool fast_number(uint64_t mantissa, int64_t exponent, double *number) {
     return true;
 }
 
+/* mantissa / 10^power for numbers with more digits than a double holds, which is what most JSON
+ * writers print. 10^power = 5^power * 2^power, and 5^27 fits 64 bits: the quotient of the two
+ * integers, to 64 bits with a remainder, decides the rounding exactly. */
+static bool divided_number(uint64_t mantissa, int64_t exponent, double *number) {
+    enum { POWER_MAX = 27, LOW_BITS = 64 - DBL_MANT_DIG };
+    static const uint64_t fives[POWER_MAX + 1] = {
+        1,
+        5,
+        25,
+        125,
+        625,
+        3125,
+        15625,
+        78125,
+        390625,
+        1953125,
+        9765625,
+        48828125,
+        244140625,
+        1220703125,
+        6103515625,
+        30517578125,
+        152587890625,
+        762939453125,
+        3814697265625,
+        19073486328125,
+        95367431640625,
+        476837158203125,
+        2384185791015625,
+        11920928955078125,
+        59604644775390625,
+        298023223876953125,
+        1490116119384765625,
+        7450580596923828125,
+    };
+    if (mantissa == 0 || exponent >= 0 || exponent < -POWER_MAX)
+        return false;
+    int power = (int)-exponent;
+    int up = __builtin_clzll(mantissa), divisor_up = __builtin_clzll(fives[power]);
+    uint64_t dividend = mantissa << up, divisor = fives[power] << divisor_up;
+    int shift = dividend < divisor ? 64 : 63; /* so that the quotient has 64 bits */
+    unsigned __int128 wide = (unsigned __int128)dividend << shift;
+    uint64_t quotient = (uint64_t)(wide / divisor);
+    bool exact = (uint64_t)wide == quotient * divisor; /* modulo 2^64: enough, it is < divisor */
+    uint64_t kept = quotient >> LOW_BITS, low = quotient & (((uint64_t)1 << LOW_BITS) - 1);
+    uint64_t half = (uint64_t)1 << (LOW_BITS - 1);
+    kept += low > half || (low == half && (!exact || kept % 2 == 1));
+    *number = ldexp((double)kept, LOW_BITS + divisor_up - up - shift - power);
+    return true;
+}
+
+/* Leading zeros are no digits of a mantissa: 0.00123 has three. */
+static bool fits_mantissa(const char *first, const char *last) {
+    enum { DIGITS_MAX = 19 }; /* any number of 19 digits is less than 2^64 */
+    while (first < last && (*first == '0' || *first == '.'))
+        first++;
+    return last - first - (memchr(first, '.', (size_t)(last - first)) != NULL) <= DIGITS_MAX;
+}
+
 /* The exponent behind an 'e'; beyond +-10^9 no number of digits that fits a body makes up for it.
  */
 static const char *read_exponent(const dfm_json_reader *reader, const char *at, int64_t *exponent) {
@@ -346,7 +407,7 @@ bool dfm_json_number(dfm_json_reader *reader, double *number) {
     if (next != '-' && (next < '0' || next > '9'))
         return false;
     const char *first = reader->at + (next == '-'), *at = first;
-    uint64_t mantissa = 0; /* right while there are no more than 19 digits */
+    uint64_t mantissa = 0; /* right while it has no more than 19 digits */
     int64_t places = 0, exponent = 0;
     for (; is_digit(reader, at); at++)
         mantissa = mantissa * 10 + (uint64_t)(*at - '0');
@@ -367,7 +428,9 @@ bool dfm_json_number(dfm_json_reader *reader, double *number) {
         if (!at)
             return fail_at(reader, last, "a digit expected in the exponent");
     }
-    if (digits + places > 19 || !fast_number(mantissa, exponent - places, number))
+    bool whole = digits + places <= 19 || fits_mantissa(first, last);
+    if (!whole || (!fast_number(mantissa, exponent - places, number) &&
+                   !divided_number(mantissa, exponent - places, number)))
         *number = slow_number(first, last, exponent);
     if (next == '-')
         *number = -*number;

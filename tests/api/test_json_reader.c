@@ -218,6 +218,28 @@ START_TEST(numbers_are_rounded_as_strtod_rounds_them) {
 }
 END_TEST
 
+/* What JSON writers print: 17 digits of any double; and the middle between two neighbours, cut at
+ * 17 to 19 digits, where rounding is decided last. */
+START_TEST(numbers_of_many_digits_are_rounded_as_strtod_rounds_them) {
+    uint64_t random = 88172645463325252u;
+    for (int i = 0; i < 300000; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        uint64_t bits = (random & 0x000fffffffffffffu) | (1023 - (random >> 58)) << 52;
+        double number, next;
+        char text[64];
+        memcpy(&number, &bits, sizeof number);
+        bits++;
+        memcpy(&next, &bits, sizeof next);
+        snprintf(text, sizeof text, "%.17g", number);
+        same_as_strtod(text);
+        snprintf(text, sizeof text, "%.*Lg", 17 + i % 3, ((long double)number + next) / 2);
+        same_as_strtod(text);
+    }
+}
+END_TEST
+
 START_TEST(numbers_of_thousands_of_digits_are_rounded_correctly) {
     /* Halfway between two doubles, decided by a digit far behind. */
     char text[4096] = "1.00000000000000011102230246251565404236316680908203125";
@@ -443,6 +465,7 @@ int main(void) {
     tcase_add_test(tests, depth_is_bounded);
     tcase_add_test(tests, errors_have_line_and_column);
     tcase_add_test(tests, numbers_are_rounded_as_strtod_rounds_them);
+    tcase_add_test(tests, numbers_of_many_digits_are_rounded_as_strtod_rounds_them);
     tcase_add_test(tests, numbers_of_thousands_of_digits_are_rounded_correctly);
     tcase_add_test(tests, random_numbers_are_rounded_as_strtod_rounds_them);
     tcase_add_test(tests, strings_are_decoded);
