@@ -33,6 +33,7 @@ typedef struct dfm_config {
     uint64_t opencl_platform, opencl_device;
     uint64_t strict_mode;        /* 0 or 1 */
     uint64_t request_timeout_ms; /* 0 = none */
+    uint64_t send_timeout_ms;    /* 0 = none */
     uint64_t drain_timeout_ms;
     uint64_t log_level;  /* dfm_log_level */
     uint64_t log_format; /* dfm_log_format */

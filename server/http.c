@@ -15,6 +15,7 @@
 #include "server/head.h"
 #include "server/linger.h"
 #include "server/log.h"
+#include "server/stream.h"
 #include "server/watch.h"
 
 enum {
@@ -56,6 +57,7 @@ typedef struct exchange {
     bool closing;  /* the answer closes the connection */
     bool finished; /* among http->finished */
     bool lingers;  /* answered with a body still on its way */
+    bool streams;  /* the answer is made while it is sent */
     dfm_head head;
     dfm_api_request request;
     dfm_admission admission;
@@ -64,7 +66,7 @@ typedef struct exchange {
     dfm_api_response response;
     struct MHD_Response *answer;
     int status;
-    uint64_t answer_bytes;
+    uint64_t answer_bytes; /* of a stream: so far */
     struct exchange *next; /* in http->spare */
 } exchange;
 
@@ -74,11 +76,12 @@ struct dfm_http {
     atomic_bool draining;
     atomic_uint active;
     int idle_fd;
+    int drain_fd;      /* set before draining; libmicrohttpd's */
     dfm_gate finished; /* deforms done, their answers not yet taken up by the HTTP thread */
+    dfm_streams *streams;
     dfm_watch *watch;
     /* NULL where it could not be had: then a reset may overtake a refusal. */
     dfm_linger *linger;
-    bool quiesced;   /* HTTP thread only */
     exchange *spare; /* HTTP thread only */
     unsigned spare_count;
 };
@@ -107,7 +110,7 @@ static exchange *exchange_take(dfm_http *http) {
     x->method = "";
     x->target = x->target_space;
     x->phase = PHASE_HEAD;
-    x->counted = x->closing = x->finished = x->lingers = false;
+    x->counted = x->closing = x->finished = x->lingers = x->streams = false;
     x->request = (dfm_api_request){.started_ns = now_ns()};
     x->body = (dfm_body){0};
     x->form = NULL;
@@ -117,6 +120,7 @@ static exchange *exchange_take(dfm_http *http) {
     x->response.body = NULL;
     x->response.body_bytes = 0;
     x->response.free_body = NULL;
+    x->response.stream = NULL;
     x->answer = NULL;
     x->status = 0;
     x->answer_bytes = 0;
@@ -153,8 +157,8 @@ static bool copy_target(exchange *x, const char *target) {
 /* --- answers -----------------------------------------------------------------------------------
  */
 
-/* Makes libmicrohttpd's response of ours; the body is handed over, not copied. Any thread. */
-static struct MHD_Response *make_answer(dfm_api_response *response, bool closing) {
+/* The body is handed over, not copied. */
+static struct MHD_Response *make_whole_answer(dfm_api_response *response) {
     struct MHD_Response *answer;
     if (response->free_body && response->body_bytes > 0)
         answer = MHD_create_response_from_buffer_with_free_callback_cls(
@@ -163,21 +167,45 @@ static struct MHD_Response *make_answer(dfm_api_response *response, bool closing
     else
         answer = MHD_create_response_from_buffer(
             response->body_bytes, (void *)(uintptr_t)response->body, MHD_RESPMEM_PERSISTENT);
-    if (!answer)
-        return NULL;
-    if (response->body_bytes > 0)
+    if (answer && response->body_bytes > 0)
         response->free_body = NULL; /* the answer frees it */
-    for (uint32_t i = 0; i < response->header_count; i++)
-        MHD_add_response_header(answer, response->headers[i].name, response->headers[i].value);
-    if (closing)
-        MHD_add_response_header(answer, "Connection", "close");
     return answer;
 }
 
+/* NULL: the response is an ordinary one now, which says why. */
+static struct MHD_Response *make_stream_answer(exchange *x) {
+    dfm_api_stream *stream = x->response.stream;
+    x->response.stream = NULL;
+    struct MHD_Response *answer = dfm_streams_answer(x->http->streams, stream, x->connection,
+                                                     x->request.request_id, &x->answer_bytes);
+    x->streams = answer != NULL;
+    if (!answer) {
+        dfm_api_response_free(&x->response);
+        dfm_api_busy(&x->request, "--max-inflight-bytes is used up", &x->response);
+    }
+    return answer;
+}
+
+/* Makes libmicrohttpd's response of ours. Any thread. */
 static void prepare_answer(exchange *x) {
-    x->status = x->response.status;
-    x->answer_bytes = x->request.method == DFM_METHOD_HEAD ? 0 : x->response.body_bytes;
-    x->answer = make_answer(&x->response, x->closing || dfm_http_is_draining(x->http));
+    dfm_api_response *response = &x->response;
+    if (response->stream)
+        x->answer = make_stream_answer(x);
+    if (!x->answer) {
+        x->answer = make_whole_answer(response);
+        x->answer_bytes = x->request.method == DFM_METHOD_HEAD ? 0 : response->body_bytes;
+    }
+    x->status = response->status;
+    if (!x->answer)
+        return;
+    for (uint32_t i = 0; i < response->header_count; i++)
+        MHD_add_response_header(x->answer, response->headers[i].name, response->headers[i].value);
+    if (x->closing || dfm_http_is_draining(x->http))
+        MHD_add_response_header(x->answer, "Connection", "close");
+}
+
+static void set_timeout(exchange *x, unsigned seconds) {
+    MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
 }
 
 /* MHD_NO closes the connection at once. */
@@ -185,6 +213,8 @@ static enum MHD_Result send_answer(exchange *x) {
     if (!x->answer)
         return MHD_NO; /* no memory for it */
     x->phase = PHASE_ANSWERED;
+    if (x->streams)
+        set_timeout(x, x->http->options.send_timeout_s);
     return MHD_queue_response(x->connection, (unsigned)x->status, x->answer);
 }
 
@@ -442,6 +472,20 @@ static void log_exchange(const exchange *x, enum MHD_RequestTerminationCode code
     });
 }
 
+/* A connection that goes on idles as any other. */
+static void end_stream(exchange *x, enum MHD_RequestTerminationCode code) {
+    if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        set_timeout(x, IDLE_TIMEOUT_S);
+    else if (code == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
+        dfm_log(DFM_LOG_WARN, "%s: the client took nothing for --send-timeout-ms: cut off",
+                x->request.request_id);
+}
+
+static void count_down(dfm_http *http) {
+    if (atomic_fetch_sub(&http->active, 1) == 1 && dfm_http_is_draining(http))
+        eventfd_write(http->idle_fd, 1);
+}
+
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode code) {
     dfm_http *http = context;
@@ -452,25 +496,28 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     take_up(x); /* resumed, and closed before its answer was sent */
     if (x->lingers && http->linger)
         dfm_linger_add(http->linger, socket_of(connection));
+    if (x->streams)
+        end_stream(x, code);
     bool counted = x->counted;
     if (counted && dfm_log_enabled(DFM_LOG_INFO))
         log_exchange(x, code);
     exchange_free(x);
-    if (counted && atomic_fetch_sub(&http->active, 1) == 1 && dfm_http_is_draining(http))
-        eventfd_write(http->idle_fd, 1);
+    if (counted)
+        count_down(http);
 }
 
-/* Once draining, the first connection that comes or goes stops the accepting. It must be done on
- * this thread: from another one libmicrohttpd 0.9.75 may take its socket out of the epoll set at
- * the same time, fail, and abort the process. */
+/* The connection that dfm_http_drain opens to get here stops the accepting. It must be done on this
+ * thread: from another one libmicrohttpd 0.9.75 may take its socket out of the epoll set at the
+ * same time, fail, and abort the process. */
 static void on_connection(void *context, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode code) {
-    (void)connection, (void)state, (void)code;
+    (void)state;
     dfm_http *http = context;
-    if (!dfm_http_is_draining(http) || http->quiesced)
+    if (!dfm_http_is_draining(http) || code != MHD_CONNECTION_NOTIFY_STARTED ||
+        socket_of(connection) != http->drain_fd)
         return;
-    http->quiesced = true;
     MHD_quiesce_daemon(http->daemon);
+    count_down(http);
 }
 
 /* Paths are taken as sent, so nothing is to be decoded in place. */
@@ -524,6 +571,9 @@ static unsigned connection_limit(void) {
 bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
     http->options = *options;
     http->finished.limit = FINISHED_PER_WORKER * options->worker_count;
+    http->streams = dfm_streams_create(options->compute, options->buffers, options->worker_count);
+    if (!http->streams)
+        return false;
     // clang-format off
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
@@ -545,16 +595,21 @@ bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
 }
 
 void dfm_http_drain(dfm_http *http) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        pair[0] = -1;
+    else
+        close(pair[1]);
+    http->drain_fd = pair[0];
+    atomic_fetch_add(&http->active, 1); /* until on_connection has seen it */
     /* begin() counts a request before it looks at this flag, and whoever drains sets the flag
      * before reading the count: one of the two sees the other. */
     atomic_store(&http->draining, true);
-    /* A connection of our own, closed already, takes on_connection to the HTTP thread. */
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return;
-    close(pair[1]);
     const struct sockaddr address = {.sa_family = AF_UNIX};
-    MHD_add_connection(http->daemon, pair[0], &address, sizeof address); /* closes pair[0] */
+    if (pair[0] < 0 ||
+        MHD_add_connection(http->daemon, pair[0], &address, sizeof address) != MHD_YES)
+        count_down(
+            http); /* accepting ends with the listening socket, which costs CPU till the stop */
 }
 
 bool dfm_http_is_draining(const dfm_http *http) {
@@ -582,6 +637,7 @@ void dfm_http_free(dfm_http *http) {
         free(http->spare);
         http->spare = next;
     }
+    dfm_streams_free(http->streams);
     dfm_gate_destroy(&http->finished);
     dfm_linger_free(http->linger);
     dfm_watch_free(http->watch);

@@ -13,7 +13,8 @@ typedef struct dfm_http_options {
     const dfm_api *api; /* all borrowed */
     dfm_buffer_pool *buffers;
     dfm_pool *compute, *load;
-    uint32_t worker_count; /* threads of `compute` */
+    uint32_t worker_count;   /* threads of `compute` */
+    unsigned send_timeout_s; /* of streams; 0 = none */
     int listen_fd;
 } dfm_http_options;
 
@@ -27,6 +28,10 @@ bool dfm_http_start(dfm_http *http, const dfm_http_options *options);
  * accepted. Requests that were let in before go on. Any thread. */
 void dfm_http_drain(dfm_http *http);
 bool dfm_http_is_draining(const dfm_http *http);
+
+/* Cuts the connections of streams, running and to come; their requests end at once. Returns the
+ * number of those that ran. Any thread. */
+uint32_t dfm_http_cut_streams(dfm_http *http);
 
 /* Requests between their head and the last byte of their answer. */
 uint32_t dfm_http_active(const dfm_http *http);

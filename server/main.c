@@ -22,6 +22,9 @@ enum { LOAD_THREADS = 2 };
 /* A driver that builds its kernels for the first time takes a second or two. */
 enum { OPENCL_PROBE_MS = 60000 };
 
+/* How long the connections of streams may take to close once they were cut. */
+enum { CUT_STREAMS_MS = 1000 };
+
 enum { EXIT_DRAINED = 0, EXIT_NO_START = 1, EXIT_USAGE = 2, EXIT_CUT_OFF = 3, EXIT_SIGNAL = 128 };
 
 typedef struct server {
@@ -126,6 +129,11 @@ static bool open_api(server *s) {
     return s->api != NULL;
 }
 
+/* libmicrohttpd counts in seconds. */
+static unsigned send_timeout_s(const server *s) {
+    return (unsigned)((s->config.send_timeout_ms + 999) / 1000);
+}
+
 static bool start_serving(server *s) {
     uint32_t queue = (uint32_t)s->config.queue;
     s->compute = dfm_pool_create("deformd-worker", s->worker_count, queue);
@@ -136,6 +144,7 @@ static bool start_serving(server *s) {
                                                        .compute = s->compute,
                                                        .load = s->load,
                                                        .worker_count = s->worker_count,
+                                                       .send_timeout_s = send_timeout_s(s),
                                                        .listen_fd = s->listener.fd});
 }
 
@@ -188,27 +197,37 @@ _Noreturn static void leave_at_once(server *s, int status) {
     _exit(status);
 }
 
-/* Returns when nothing is active any more. */
-static void drain(server *s) {
-    int64_t deadline_ms = now_ms() + (int64_t)s->config.drain_timeout_ms;
-    dfm_http_drain(s->http);
-    dfm_listen_shut(&s->listener);
+/* False: the deadline passed with requests still running. */
+static bool wait_until_idle(server *s, int64_t deadline_ms) {
     while (dfm_http_active(s->http) > 0) {
         struct pollfd wait[] = {{.fd = s->signal_fd, .events = POLLIN},
                                 {.fd = dfm_http_idle_fd(s->http), .events = POLLIN}};
         int64_t left_ms = deadline_ms - now_ms();
         int ready = left_ms > 0 ? poll(wait, 2, (int)left_ms) : 0;
-        if (ready == 0) {
-            dfm_log(DFM_LOG_ERROR, "--drain-timeout-ms passed: %u requests are cut off",
-                    dfm_http_active(s->http));
-            leave_at_once(s, EXIT_CUT_OFF);
-        }
+        if (ready == 0)
+            return false;
         if (ready > 0 && (wait[0].revents & POLLIN)) {
             int number = read_signal(s);
             dfm_log(DFM_LOG_WARN, "second signal (%s): ending at once", strsignal(number));
             leave_at_once(s, EXIT_SIGNAL + number);
         }
     }
+    return true;
+}
+
+/* Returns, with the exit status, when nothing is active any more. */
+static int drain(server *s) {
+    dfm_http_drain(s->http);
+    dfm_listen_shut(&s->listener);
+    if (wait_until_idle(s, now_ms() + (int64_t)s->config.drain_timeout_ms)) {
+        dfm_log(DFM_LOG_INFO, "drained: all requests have ended");
+        return EXIT_DRAINED;
+    }
+    dfm_log(DFM_LOG_ERROR, "--drain-timeout-ms passed: %u requests are cut off",
+            dfm_http_active(s->http));
+    if (dfm_http_cut_streams(s->http) == 0 || !wait_until_idle(s, now_ms() + CUT_STREAMS_MS))
+        leave_at_once(s, EXIT_CUT_OFF);
+    return EXIT_CUT_OFF;
 }
 
 static void stop(server *s) {
@@ -246,9 +265,7 @@ int main(int argument_count, char **arguments) {
     int status = EXIT_NO_START;
     if (started) {
         dfm_log(DFM_LOG_INFO, "%s: draining", strsignal(read_signal(&s)));
-        drain(&s);
-        dfm_log(DFM_LOG_INFO, "drained: all requests have ended");
-        status = EXIT_DRAINED;
+        status = drain(&s);
     }
     stop(&s);
     dfm_log_close();
