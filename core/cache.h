@@ -9,12 +9,7 @@
 #define DFM_CORE_CACHE_H
 
 #include "core/deform.h"
-
-enum { DFM_ID_DIGITS = 32, DFM_DIGEST_BYTES = 32 };
-
-typedef struct dfm_id {
-    char text[DFM_ID_DIGITS + 1]; /* lower-case hex: first half of the digest, NUL-terminated */
-} dfm_id;
+#include "core/id.h"
 
 typedef enum dfm_mode { DFM_MODE_GPU, DFM_MODE_CPU } dfm_mode;
 
@@ -34,7 +29,8 @@ typedef struct dfm_resident {
     dfm_id id;
     uint8_t digest[DFM_DIGEST_BYTES];
     dfm_settings settings;
-    dfm_mode effective_mode; /* what runs; differs from settings.mode where no OpenCL kernel exists */
+    dfm_mode
+        effective_mode; /* what runs; differs from settings.mode where no OpenCL kernel exists */
     dfm_deform_target target;
     size_t file_bytes;     /* of the upload */
     size_t resident_bytes; /* what counts against the budget */
@@ -59,9 +55,6 @@ typedef struct dfm_cache_stats {
 dfm_status dfm_cache_create(const dfm_cache_options *options, dfm_cache **cache, dfm_error *error);
 void dfm_cache_free(dfm_cache *cache); /* no resident may still be held */
 
-/* SHA-256 (nettle) and the id made of it. */
-void dfm_digest(const uint8_t *bytes, size_t size, uint8_t digest[DFM_DIGEST_BYTES], dfm_id *id);
-
 /* Loads bytes and keeps them. Where they are here already, `settings` that `given` marks are
  * applied and *created is false. *resident has a reference for the caller.
  * Failures: dfm_model_load's; NO_ROOM; CONFLICT (same id, other digest); BACKEND (bind). */
@@ -76,8 +69,8 @@ dfm_status dfm_cache_put(dfm_cache *cache, const uint8_t *bytes, size_t size,
 dfm_status dfm_cache_get(dfm_cache *cache, const char *id, dfm_resident **resident,
                          dfm_error *error);
 
-/* Changes settings: binds anew outside the lock, then swaps. Where `if_match` is not NULL it must be
- * the entry's etag (CONFLICT). Failures: those of get and put. */
+/* Changes settings: binds anew outside the lock, then swaps. Where `if_match` is not NULL it must
+ * be the entry's etag (CONFLICT). Failures: those of get and put. */
 dfm_status dfm_cache_configure(dfm_cache *cache, const char *id, const char *if_match,
                                const dfm_settings *settings, dfm_settings_given given,
                                dfm_resident **resident, dfm_error *error);
