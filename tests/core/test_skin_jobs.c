@@ -207,35 +207,12 @@ START_TEST(a_workspace_serves_one_model_after_another) {
 }
 END_TEST
 
-START_TEST(a_generation_that_wraps_around_meets_no_old_stamp) {
-    if (!open_odd(_i, "generations"))
-        return;
-    size_t size = model.layout.frame_bytes;
-    void *expected = malloc(size);
-    skin_pose_random(&model.workspace.pose, 1, 60, false);
-    skin_model_deform(&model); /* no morph */
-    memcpy(expected, model.frame, size);
-    uint32_t generations[] = {1, 2, UINT32_MAX - 2, UINT32_MAX - 1, UINT32_MAX};
-    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
-        model.workspace.generation = generations[i] - 1;
-        skin_pose_random(&model.workspace.pose, 1, 60, true);
-        skin_model_deform(&model); /* stamps blocks with this generation, or past the wrap */
-        model.workspace.generation = UINT32_MAX - 1;
-        for (int k = 0; k < 6; k++) {
-            skin_pose_random(&model.workspace.pose, 1, 60, false);
-            skin_model_deform(&model);
-            ck_assert_int_eq(memcmp(expected, model.frame, size), 0);
-        }
-    }
-    free(expected);
-}
-END_TEST
-
 /* --- where morphs go ------------------------------------------------------------------------- */
 
-/* One bone, `count` vertices at the origin, and a morph that moves vertex i by (i + 1, 0, 0). */
+/* One bone, `count` vertices at the origin, a morph that moves vertex i by (i + 1, 0, 0), and one
+ * that moves the first vertex alone. */
 static void open_line(uint32_t count) {
-    builder_capacity capacity = {.vertices = count, .bones = 1, .morphs = 1};
+    builder_capacity capacity = {.vertices = count, .bones = 1, .morphs = 2};
     struct builder builder = build_begin(&arena, 2.0f, DFM_TEXT_UTF8, &capacity);
     build_add_bone(&builder, "bone", "bone", (const float[3]){0}, -1);
     for (uint32_t i = 0; i < count; i++)
@@ -244,6 +221,8 @@ static void open_line(uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         morph->offsets.vertices[i] =
             (dfm_pmx_vertex_offset){.vertex = i, .offset = {(float)(i + 1), 0, 0}};
+    morph = build_add_morph(&builder, "first", "first", 4, DFM_MORPH_VERTEX, 1);
+    morph->offsets.vertices[0] = (dfm_pmx_vertex_offset){.vertex = 0, .offset = {1, 0, 0}};
     skin_model_open(&model, skinner, &builder.pmx, DFM_WEIGHTS_NORMALIZED, true);
 }
 
@@ -274,6 +253,69 @@ START_TEST(a_morph_of_weight_0_touches_nothing) {
 }
 END_TEST
 
+START_TEST(a_generation_that_wraps_around_meets_no_old_stamp) {
+    skinner = skin_open_backend(_i, "generations");
+    if (!skinner)
+        return;
+    open_line(17);
+    dfm_workspace *workspace = &model.workspace;
+    for (uint32_t old = 1; old <= 3; old++) {
+        dfm_pose_reset(&workspace->pose);
+        workspace->generation = old - 1;
+        workspace->pose.morph_weights[0] = 1;
+        skin_model_deform(&model); /* every block has the stamp `old` */
+        ck_assert_float_eq(model.frame[16][0], 17);
+        workspace->generation = UINT32_MAX - 1;
+        dfm_pose_reset(&workspace->pose);
+        workspace->pose.morph_weights[1] = 1;
+        for (int i = 0; i < 5; i++) { /* over the end, to generation 4 */
+            skin_model_deform(&model);
+            ck_assert_float_eq(model.frame[0][0], 1);
+            ck_assert_float_eq(model.frame[16][0], 0);
+        }
+        ck_assert_uint_eq(workspace->generation, 4);
+    }
+}
+END_TEST
+
+START_TEST(a_generation_that_wraps_around_clears_the_stamps_of_uv_morphs) {
+    skinner = skin_open_backend(0, "generations");
+    open_line(17);
+    ck_assert(dfm_workspace_reserve_uvs(&model.workspace, 17));
+    for (uint32_t i = 0; i < 17; i++)
+        model.workspace.uv_stamps[i] = i;
+    model.workspace.generation = UINT32_MAX;
+    ck_assert_uint_eq(dfm_workspace_next_generation(&model.workspace), 1);
+    for (uint32_t i = 0; i < 17; i++)
+        ck_assert_uint_eq(model.workspace.uv_stamps[i], 0);
+}
+END_TEST
+
+/* --- dual quaternions that cancel out -------------------------------------------------------- */
+
+START_TEST(a_dual_quaternion_blend_without_a_length_is_linear) {
+    skinner = skin_open_backend(_i, "dual quaternions that cancel out");
+    if (!skinner)
+        return;
+    builder_capacity capacity = {.vertices = 1, .bones = 2};
+    struct builder builder = build_begin(&arena, 2.1f, DFM_TEXT_UTF8, &capacity);
+    build_add_bone(&builder, "a", "a", (const float[3]){0}, -1);
+    build_add_bone(&builder, "b", "b", (const float[3]){0}, -1);
+    build_add_vertex(&builder, &(build_vertex){.position = {1, 2, 3},
+                                               .normal = {0, 1, 0},
+                                               .type = DFM_WEIGHT_QDEF,
+                                               .bone = {0, 1},
+                                               .weight = {0.5f, -0.5f}});
+    skin_model_open(&model, skinner, &builder.pmx, DFM_WEIGHTS_RAW, true);
+    model.workspace.pose.bones[0].translation[0] = 10;
+    model.workspace.pose.bones[1].translation[1] = 4;
+    skin_model_deform(&model);
+    static const float expected[6] = {5, -2, 0, 0, 0, 0}; /* the moves' weighted sum; no normal */
+    for (int k = 0; k < 6; k++)
+        ck_assert_float_eq_tol(model.frame[0][k], expected[k], 1e-6f);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("skin jobs");
     TCase *tests = tcase_create("all");
@@ -297,6 +339,9 @@ int main(void) {
     tcase_add_loop_test(tests, the_last_vertex_of_a_block_that_is_not_full_is_morphed_too, 0,
                         skin_backend_count());
     tcase_add_loop_test(tests, a_morph_of_weight_0_touches_nothing, 0, skin_backend_count());
+    tcase_add_test(tests, a_generation_that_wraps_around_clears_the_stamps_of_uv_morphs);
+    tcase_add_loop_test(tests, a_dual_quaternion_blend_without_a_length_is_linear, 0,
+                        skin_backend_count());
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
