@@ -612,6 +612,10 @@ void dfm_http_drain(dfm_http *http) {
             http); /* accepting ends with the listening socket, which costs CPU till the stop */
 }
 
+uint32_t dfm_http_cut_streams(dfm_http *http) {
+    return dfm_streams_cut(http->streams);
+}
+
 bool dfm_http_is_draining(const dfm_http *http) {
     return atomic_load(&http->draining);
 }

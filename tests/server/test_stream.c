@@ -33,7 +33,7 @@ static uint64_t now_ms(void) {
 typedef struct made {
     dfm_api_stream stream; /* first */
     uint64_t fails_at;     /* block; UINT64_MAX: none */
-    useconds_t takes_us;   /* a block */
+    atomic_uint takes_us;  /* a block */
     atomic_uint rendered, inside, most_inside, freed;
     uint64_t held_at; /* blocks from this one on wait for `go` */
     atomic_bool go;
@@ -52,8 +52,7 @@ static bool render(dfm_api_stream *stream, uint64_t block, uint32_t worker, uint
         atomic_store(&m->most_inside, inside);
     while (block >= m->held_at && !atomic_load(&m->go))
         usleep(500);
-    if (m->takes_us > 0)
-        usleep(m->takes_us);
+    usleep(atomic_load(&m->takes_us));
     uint64_t first = stream->head_bytes + block * stream->block_bytes;
     for (size_t i = 0; i < stream->block_bytes; i++)
         memory[i] = byte_at(first + i);
@@ -176,7 +175,7 @@ static int read_head(int fd, uint64_t *length) {
 
 /* Reads up to `bytes` of a body from `position` on and checks them; returns how many came. */
 static uint64_t read_body(int fd, uint64_t position, uint64_t bytes) {
-    static uint8_t part[MIB];
+    static _Thread_local uint8_t part[MIB];
     uint64_t got = 0;
     while (got < bytes) {
         ssize_t n =
