@@ -233,35 +233,61 @@ bool dfm_call_in_time(const dfm_call *call, dfm_problem *problem) {
     return refuse(problem, DFM_PROBLEM_DEADLINE_PASSED, "the deadline passed before the answer");
 }
 
+/* False: the path's id cannot be one. */
+static bool has_id(dfm_call *call, dfm_problem_code code) {
+    if (call->id[0])
+        return true;
+    dfm_problem_set(&call->problem, code, "an id is %d lower-case hex digits", DFM_ID_DIGITS);
+    dfm_call_fail(call);
+    return false;
+}
+
 dfm_resident *dfm_call_resident(dfm_call *call) {
     dfm_resident *resident;
     dfm_error error = {0};
-    if (call->id[0] == 0) {
-        dfm_problem_set(&call->problem, DFM_PROBLEM_MODEL_NOT_FOUND,
-                        "an id is %d lower-case hex digits", DFM_ID_DIGITS);
-        dfm_call_fail(call);
+    if (!has_id(call, DFM_PROBLEM_MODEL_NOT_FOUND))
         return NULL;
-    }
     if (dfm_cache_get(call->api->config.cache, call->id, &resident, &error) == DFM_OK)
         return resident;
     dfm_call_fail_core(call, DFM_SUBJECT_MODEL, &error);
     return NULL;
 }
 
-dfm_buffer *dfm_call_result(dfm_call *call, uint64_t size) {
-    const dfm_api_config *config = &call->api->config;
-    uint64_t limit = config->max_result_bytes ? config->max_result_bytes : SIZE_MAX / 2;
-    if (size > limit) {
-        dfm_problem_set(&call->problem, DFM_PROBLEM_RESULT_TOO_LARGE,
-                        "the result would be %" PRIu64 " bytes, at most %" PRIu64 " are sent", size,
-                        limit);
-        call->problem.has_sizes = true;
-        call->problem.limit = limit;
-        call->problem.received = size;
+dfm_stored_motion *dfm_call_motion(dfm_call *call) {
+    dfm_stored_motion *stored;
+    dfm_error error = {0};
+    if (!has_id(call, DFM_PROBLEM_MOTION_NOT_FOUND))
         return NULL;
-    }
-    dfm_buffer *buffer =
-        config->buffers.acquire(config->buffers.context, dfm_response_capacity((size_t)size));
+    if (dfm_motion_store_get(call->api->config.motions, call->id, &stored, &error) == DFM_OK)
+        return stored;
+    dfm_call_fail_core(call, DFM_SUBJECT_MOTION, &error);
+    return NULL;
+}
+
+/* What a Content-Length can say. */
+static const uint64_t MOST_RESULT_BYTES = INT64_MAX;
+
+bool dfm_call_check_result(dfm_call *call, uint64_t size, bool streamed) {
+    const dfm_api_config *config = &call->api->config;
+    uint64_t limit = config->max_result_bytes ? config->max_result_bytes : MOST_RESULT_BYTES;
+    if (!streamed && config->buffer_bytes && config->buffer_bytes < limit)
+        limit = config->buffer_bytes;
+    if (size <= limit)
+        return true;
+    dfm_problem_set(&call->problem, DFM_PROBLEM_RESULT_TOO_LARGE,
+                    "the result would be %" PRIu64 " bytes, at most %" PRIu64 " are sent", size,
+                    limit);
+    call->problem.has_sizes = true;
+    call->problem.limit = limit;
+    call->problem.received = size;
+    return false;
+}
+
+dfm_buffer *dfm_call_result(dfm_call *call, uint64_t size) {
+    const dfm_buffers *buffers = &call->api->config.buffers;
+    if (!dfm_call_check_result(call, size, false))
+        return NULL;
+    dfm_buffer *buffer = buffers->acquire(buffers->context, dfm_response_capacity((size_t)size));
     if (!buffer)
         dfm_problem_set(&call->problem, DFM_PROBLEM_BUSY,
                         "the memory for bodies and results (--max-inflight-bytes) is used up");

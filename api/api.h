@@ -9,6 +9,7 @@
 #define DFM_API_API_H
 
 #include "core/cache.h"
+#include "core/motion_store.h"
 
 enum { DFM_API_MAX_HEADERS = 16, DFM_API_REQUEST_ID_BYTES = 64 };
 
@@ -46,13 +47,16 @@ typedef struct dfm_api_config {
     const char *build;           /* "release, gcc 12.2.0" */
     dfm_settings defaults;       /* settings of an upload that names none */
     bool strict_mode;            /* gpu without a kernel is 503, not the CPU skinner */
-    size_t max_upload_bytes;     /* POST /models */
+    size_t max_upload_bytes;     /* POST /models and /motions */
     size_t max_json_bytes;       /* JSON bodies */
     size_t max_pose_bytes;       /* binary poses and VPD */
-    size_t max_result_bytes;     /* one response; 0 = none */
+    uint64_t max_result_bytes;   /* one response; 0 = none */
+    size_t buffer_bytes;         /* most that `buffers` has: a response that is no stream cannot be
+                                    larger; 0 = any size */
     uint64_t request_timeout_ms; /* cap and default of Request-Timeout-Ms; 0 = none */
     uint32_t worker_count;
     dfm_cache *cache;             /* borrowed */
+    dfm_motion_store *motions;    /* borrowed */
     const dfm_skinners *skinners; /* borrowed */
     dfm_buffers buffers;
     bool (*ready)(void *context); /* /readyz: false while draining or loading */

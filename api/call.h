@@ -13,7 +13,7 @@
 
 enum { DFM_ETAG_BYTES = 96 };
 
-/* A result as JSON is for looking at it: vertex data of more bytes than this is raw only. */
+/* A result as JSON is for looking at it: one of more bytes in raw form is not had as JSON. */
 enum { DFM_JSON_RESULT_MAX_BYTES = 4 << 20 };
 
 /* What a worker of the compute lane keeps from one request to the next. */
@@ -54,8 +54,15 @@ bool dfm_call_in_time(const dfm_call *call, dfm_problem *problem);
 /* The resident of {id}, with a reference for the caller; NULL: the failure is answered. */
 dfm_resident *dfm_call_resident(dfm_call *call);
 
+/* The motion of {id}, with a reference for the caller; NULL: the failure is answered. */
+dfm_stored_motion *dfm_call_motion(dfm_call *call);
+
+/* Whether a result of `size` bytes may be sent, `streamed` or from one buffer; false: call->problem
+ * (413). */
+bool dfm_call_check_result(dfm_call *call, uint64_t size, bool streamed);
+
 /* A pooled buffer for a result of `size` bytes (dfm_response_capacity); NULL: call->problem says
- * that it is over --max-result-bytes (413) or that there is no room for it now (503). */
+ * that it is too large (413) or that there is no room for it now (503). */
 dfm_buffer *dfm_call_result(dfm_call *call, uint64_t size);
 
 /* True: If-None-Match holds `etag`, and 304 is answered. */
@@ -85,11 +92,16 @@ void dfm_models_materials(dfm_call *call);
 void dfm_models_indices(dfm_call *call);
 void dfm_models_vertices(dfm_call *call);
 void dfm_deform_handle(dfm_call *call);
+void dfm_motions_upload(dfm_call *call);
+void dfm_motions_list(dfm_call *call);
+void dfm_motions_get(dfm_call *call);
+void dfm_motions_delete(dfm_call *call);
+void dfm_motions_match(dfm_call *call);
 
 /* Their looks at queries. */
 bool dfm_models_check_settings(const dfm_query *query, dfm_problem *problem);
-bool dfm_models_check_page(const dfm_query *query, dfm_problem *problem);
 bool dfm_models_check_attributes(const dfm_query *query, dfm_problem *problem);
 bool dfm_deform_check(const dfm_query *query, dfm_problem *problem);
+bool dfm_motions_check_match(const dfm_query *query, dfm_problem *problem);
 
 #endif

@@ -1,5 +1,6 @@
 #include "api/doc.h"
 
+#include "core/id.h"
 #include "core/text.h"
 
 #include <inttypes.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static cJSON *note(dfm_doc *doc, cJSON *item) {
     doc->failed = doc->failed || !item;
@@ -148,6 +150,48 @@ void dfm_doc_add_text(dfm_doc *doc, cJSON *parent, const char *key, dfm_text tex
 void dfm_doc_add_string(dfm_doc *doc, cJSON *parent, const char *key, const char *string) {
     dfm_doc_add_text(doc, parent, key,
                      (dfm_text){.data = string, .length = (uint32_t)strlen(string)});
+}
+
+/* --- what several documents have ------------------------------------------------------------ */
+
+void dfm_doc_add_time(dfm_doc *doc, cJSON *parent, const char *key, int64_t unix_s) {
+    time_t seconds = (time_t)unix_s;
+    struct tm utc;
+    char text[32] = "";
+    if (gmtime_r(&seconds, &utc))
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    dfm_doc_add_string(doc, parent, key, text);
+}
+
+void dfm_doc_add_hex(dfm_doc *doc, cJSON *parent, const char *key, const uint8_t *bytes,
+                     size_t count) {
+    char text[2 * DFM_DIGEST_BYTES + 1];
+    dfm_hex(text, bytes, count);
+    dfm_doc_add_string(doc, parent, key, text);
+}
+
+void dfm_doc_add_index(dfm_doc *doc, cJSON *parent, const char *key, int64_t index) {
+    if (index < 0)
+        dfm_doc_add_null(doc, parent, key);
+    else
+        dfm_doc_add_integer(doc, parent, key, index);
+}
+
+void dfm_doc_add_warning(dfm_doc *doc, cJSON *list, const char *code, const char *message,
+                         uint64_t count, int64_t first) {
+    cJSON *item = dfm_doc_add_object(doc, list, NULL);
+    dfm_doc_add_string(doc, item, "code", code);
+    dfm_doc_add_string(doc, item, "message", message);
+    dfm_doc_add_integer(doc, item, "count", (int64_t)count);
+    dfm_doc_add_index(doc, item, "first", first);
+}
+
+void dfm_doc_add_warnings(dfm_doc *doc, cJSON *list, const dfm_warnings *warnings) {
+    for (uint32_t i = 0; i < warnings->count; i++) {
+        const dfm_warning *warning = &warnings->items[i];
+        dfm_doc_add_warning(doc, list, warning->code, warning->message, warning->count,
+                            warning->first);
+    }
 }
 
 cJSON *dfm_doc_done(dfm_doc *doc, cJSON *document) {

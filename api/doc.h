@@ -7,6 +7,7 @@
 #define DFM_API_DOC_H
 
 #include "core/pmx.h"
+#include "core/warnings.h"
 
 #include <cjson/cJSON.h>
 
@@ -36,6 +37,21 @@ void dfm_doc_add_floats(dfm_doc *doc, cJSON *parent, const char *key, const floa
 /* Any bytes: NUL and control characters are escaped, what is not UTF-8 becomes U+FFFD. */
 void dfm_doc_add_text(dfm_doc *doc, cJSON *parent, const char *key, dfm_text text);
 void dfm_doc_add_string(dfm_doc *doc, cJSON *parent, const char *key, const char *string);
+
+/* Seconds since 1970 as RFC 3339 in UTC. */
+void dfm_doc_add_time(dfm_doc *doc, cJSON *parent, const char *key, int64_t unix_s);
+
+/* At most 32 bytes, as hex. */
+void dfm_doc_add_hex(dfm_doc *doc, cJSON *parent, const char *key, const uint8_t *bytes,
+                     size_t count);
+
+/* An index, or null for -1. */
+void dfm_doc_add_index(dfm_doc *doc, cJSON *parent, const char *key, int64_t index);
+
+/* Appends {"code", "message", "count", "first"} to an array. */
+void dfm_doc_add_warning(dfm_doc *doc, cJSON *list, const char *code, const char *message,
+                         uint64_t count, int64_t first);
+void dfm_doc_add_warnings(dfm_doc *doc, cJSON *list, const dfm_warnings *warnings);
 
 /* The document, or NULL (and it is freed) where anything was lost. */
 cJSON *dfm_doc_done(dfm_doc *doc, cJSON *document);

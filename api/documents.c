@@ -2,9 +2,6 @@
 
 #include "api/doc.h"
 
-#include <stdio.h>
-#include <time.h>
-
 const char *const dfm_mode_words[] = {
     [DFM_MODE_GPU] = "gpu",
     [DFM_MODE_CPU] = "cpu",
@@ -15,14 +12,6 @@ const char *const dfm_weights_words[] = {
     [DFM_WEIGHTS_RAW] = "raw",
     NULL,
 };
-
-/* An index, or null for -1. */
-static void add_index(dfm_doc *doc, cJSON *parent, const char *key, int64_t index) {
-    if (index < 0)
-        dfm_doc_add_null(doc, parent, key);
-    else
-        dfm_doc_add_integer(doc, parent, key, index);
-}
 
 static void add_names(dfm_doc *doc, cJSON *item, int64_t index, dfm_text name, dfm_text name_en) {
     dfm_doc_add_integer(doc, item, "index", index);
@@ -68,22 +57,6 @@ static void add_bounds(dfm_doc *doc, cJSON *root, const dfm_model *model) {
     dfm_doc_add_floats(doc, bounds, "max", model->bounds_max, 3);
 }
 
-static void add_warning(dfm_doc *doc, cJSON *list, const char *code, const char *message,
-                        uint64_t count, int64_t first) {
-    cJSON *item = dfm_doc_add_object(doc, list, NULL);
-    dfm_doc_add_string(doc, item, "code", code);
-    dfm_doc_add_string(doc, item, "message", message);
-    dfm_doc_add_integer(doc, item, "count", (int64_t)count);
-    add_index(doc, item, "first", first);
-}
-
-static void add_warnings(dfm_doc *doc, cJSON *list, const dfm_warnings *warnings) {
-    for (uint32_t i = 0; i < warnings->count; i++) {
-        const dfm_warning *warning = &warnings->items[i];
-        add_warning(doc, list, warning->code, warning->message, warning->count, warning->first);
-    }
-}
-
 static void add_settings(dfm_doc *doc, cJSON *root, const dfm_resident *resident) {
     dfm_doc_add_string(doc, root, "mode", dfm_mode_words[resident->settings.mode]);
     dfm_doc_add_string(doc, root, "effective_mode", dfm_mode_words[resident->effective_mode]);
@@ -94,26 +67,10 @@ static void add_settings(dfm_doc *doc, cJSON *root, const dfm_resident *resident
 static void add_all_warnings(dfm_doc *doc, cJSON *root, const dfm_resident *resident,
                              const dfm_skinners *skinners) {
     cJSON *list = dfm_doc_add_array(doc, root, "warnings");
-    add_warnings(doc, list, &resident->target.model->warnings);
-    add_warnings(doc, list, &resident->target.bind->warnings);
+    dfm_doc_add_warnings(doc, list, &resident->target.model->warnings);
+    dfm_doc_add_warnings(doc, list, &resident->target.bind->warnings);
     if (resident->settings.mode != resident->effective_mode)
-        add_warning(doc, list, "opencl-unavailable", skinners->opencl_unavailable, 1, -1);
-}
-
-static void add_time(dfm_doc *doc, cJSON *parent, const char *key, int64_t unix_s) {
-    time_t seconds = (time_t)unix_s;
-    struct tm utc;
-    char text[32] = "";
-    if (gmtime_r(&seconds, &utc))
-        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    dfm_doc_add_string(doc, parent, key, text);
-}
-
-static void add_digest(dfm_doc *doc, cJSON *root, const uint8_t digest[DFM_DIGEST_BYTES]) {
-    char text[2 * DFM_DIGEST_BYTES + 1];
-    for (size_t i = 0; i < DFM_DIGEST_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
-    dfm_doc_add_string(doc, root, "digest", text);
+        dfm_doc_add_warning(doc, list, "opencl-unavailable", skinners->opencl_unavailable, 1, -1);
 }
 
 static cJSON *build_model(dfm_doc *doc, const dfm_resident *resident,
@@ -122,7 +79,7 @@ static cJSON *build_model(dfm_doc *doc, const dfm_resident *resident,
     const dfm_pmx *pmx = &model->pmx;
     cJSON *root = dfm_doc_object(doc);
     dfm_doc_add_string(doc, root, "id", resident->id.text);
-    add_digest(doc, root, resident->digest);
+    dfm_doc_add_hex(doc, root, "digest", resident->digest, DFM_DIGEST_BYTES);
     dfm_doc_add_text(doc, root, "name", pmx->name);
     dfm_doc_add_text(doc, root, "name_en", pmx->name_en);
     dfm_doc_add_text(doc, root, "comment", pmx->comment);
@@ -137,7 +94,7 @@ static cJSON *build_model(dfm_doc *doc, const dfm_resident *resident,
     dfm_doc_add_string(doc, root, "physics", "not simulated");
     dfm_doc_add_integer(doc, root, "file_bytes", (int64_t)resident->file_bytes);
     dfm_doc_add_integer(doc, root, "resident_bytes", (int64_t)resident->resident_bytes);
-    add_time(doc, root, "created", resident->created_unix_s);
+    dfm_doc_add_time(doc, root, "created", resident->created_unix_s);
     add_all_warnings(doc, root, resident, skinners);
     return root;
 }
@@ -167,7 +124,7 @@ cJSON *dfm_document_models(dfm_resident *const *residents, size_t count, bool mo
 static void add_tail(dfm_doc *doc, cJSON *item, const dfm_pmx_bone *bone) {
     cJSON *tail = dfm_doc_add_object(doc, item, "tail");
     if (bone->flags & DFM_BONE_TAIL_IS_BONE)
-        add_index(doc, tail, "bone", bone->tail_bone);
+        dfm_doc_add_index(doc, tail, "bone", bone->tail_bone);
     else
         dfm_doc_add_floats(doc, tail, "offset", bone->tail_offset, 3);
 }
@@ -181,7 +138,7 @@ static void add_append(dfm_doc *doc, cJSON *item, const dfm_pmx_bone *bone) {
                                         {DFM_BONE_APPEND_TRANSLATION, "translation"},
                                         {DFM_BONE_APPEND_LOCAL, "local"}};
     cJSON *append = dfm_doc_add_object(doc, item, "append");
-    add_index(doc, append, "source", bone->append_source);
+    dfm_doc_add_index(doc, append, "source", bone->append_source);
     dfm_doc_add_float(doc, append, "ratio", bone->append_ratio);
     add_flags(doc, append, bone->flags, flags, sizeof flags / sizeof *flags);
 }
@@ -202,7 +159,7 @@ static void add_axes(dfm_doc *doc, cJSON *item, const dfm_pmx_bone *bone) {
 
 static void add_ik_link(dfm_doc *doc, cJSON *list, const dfm_pmx_ik_link *link) {
     cJSON *item = dfm_doc_add_object(doc, list, NULL);
-    add_index(doc, item, "bone", link->bone);
+    dfm_doc_add_index(doc, item, "bone", link->bone);
     if (!link->has_limits) {
         dfm_doc_add_null(doc, item, "limits_rad");
         return;
@@ -218,7 +175,7 @@ static void add_ik(dfm_doc *doc, cJSON *item, const dfm_pmx_bone *bone) {
         return;
     }
     cJSON *ik = dfm_doc_add_object(doc, item, "ik");
-    add_index(doc, ik, "target", bone->ik_target);
+    dfm_doc_add_index(doc, ik, "target", bone->ik_target);
     dfm_doc_add_integer(doc, ik, "loop_count", bone->ik_loop_count);
     dfm_doc_add_float(doc, ik, "limit_rad", bone->ik_limit_rad);
     cJSON *links = dfm_doc_add_array(doc, ik, "links");
@@ -235,7 +192,7 @@ static void add_bone(dfm_doc *doc, cJSON *list, uint32_t index, const dfm_pmx_bo
     cJSON *item = dfm_doc_add_object(doc, list, NULL);
     add_names(doc, item, index, bone->name, bone->name_en);
     dfm_doc_add_floats(doc, item, "position", bone->position, 3);
-    add_index(doc, item, "parent", bone->parent);
+    dfm_doc_add_index(doc, item, "parent", bone->parent);
     dfm_doc_add_integer(doc, item, "layer", bone->layer);
     add_flags(doc, item, bone->flags, flags, sizeof flags / sizeof *flags);
     add_tail(doc, item, bone);
@@ -260,20 +217,20 @@ cJSON *dfm_document_bones(const dfm_model *model) {
 /* --- morphs --------------------------------------------------------------------------------- */
 
 static void add_child_offset(dfm_doc *doc, cJSON *item, const dfm_pmx_morph *morph, uint32_t i) {
-    add_index(doc, item, "morph", morph->offsets.children[i].morph);
+    dfm_doc_add_index(doc, item, "morph", morph->offsets.children[i].morph);
     dfm_doc_add_float(doc, item, "weight", morph->offsets.children[i].weight);
 }
 
 static void add_bone_offset(dfm_doc *doc, cJSON *item, const dfm_pmx_morph *morph, uint32_t i) {
     const dfm_pmx_bone_offset *offset = &morph->offsets.bones[i];
-    add_index(doc, item, "bone", offset->bone);
+    dfm_doc_add_index(doc, item, "bone", offset->bone);
     dfm_doc_add_floats(doc, item, "translation", offset->translation, 3);
     dfm_doc_add_floats(doc, item, "rotation", offset->rotation, 4);
 }
 
 static void add_material_offset(dfm_doc *doc, cJSON *item, const dfm_pmx_morph *morph, uint32_t i) {
     const dfm_pmx_material_offset *offset = &morph->offsets.materials[i];
-    add_index(doc, item, "material", offset->material);
+    dfm_doc_add_index(doc, item, "material", offset->material);
     dfm_doc_add_string(doc, item, "operation", offset->operation ? "add" : "multiply");
     dfm_doc_add_floats(doc, item, "diffuse", offset->diffuse, 4);
     dfm_doc_add_floats(doc, item, "specular", offset->specular, 3);
@@ -288,7 +245,7 @@ static void add_material_offset(dfm_doc *doc, cJSON *item, const dfm_pmx_morph *
 
 static void add_impulse(dfm_doc *doc, cJSON *item, const dfm_pmx_morph *morph, uint32_t i) {
     const dfm_pmx_impulse *impulse = &morph->offsets.impulses[i];
-    add_index(doc, item, "rigid_body", impulse->rigid_body);
+    dfm_doc_add_index(doc, item, "rigid_body", impulse->rigid_body);
     dfm_doc_add_bool(doc, item, "local", impulse->local);
     dfm_doc_add_floats(doc, item, "velocity", impulse->velocity, 3);
     dfm_doc_add_floats(doc, item, "torque", impulse->torque, 3);
@@ -350,7 +307,7 @@ cJSON *dfm_document_morphs(const dfm_model *model) {
 
 static void add_toon(dfm_doc *doc, cJSON *item, const dfm_pmx_material *material) {
     cJSON *toon = dfm_doc_add_object(doc, item, "toon");
-    add_index(doc, toon, material->toon_shared ? "shared" : "texture", material->toon);
+    dfm_doc_add_index(doc, toon, material->toon_shared ? "shared" : "texture", material->toon);
 }
 
 static void add_material(dfm_doc *doc, cJSON *list, uint32_t index, uint32_t first_index,
@@ -369,8 +326,8 @@ static void add_material(dfm_doc *doc, cJSON *list, uint32_t index, uint32_t fir
     add_flags(doc, item, material->flags, flags, sizeof flags / sizeof *flags);
     dfm_doc_add_floats(doc, item, "edge_colour", material->edge_colour, 4);
     dfm_doc_add_float(doc, item, "edge_size", material->edge_size);
-    add_index(doc, item, "texture", material->texture);
-    add_index(doc, item, "sphere_texture", material->sphere_texture);
+    dfm_doc_add_index(doc, item, "texture", material->texture);
+    dfm_doc_add_index(doc, item, "sphere_texture", material->sphere_texture);
     dfm_doc_add_string(doc, item, "sphere_mode",
                        material->sphere_mode < 4 ? sphere_modes[material->sphere_mode] : "unknown");
     add_toon(doc, item, material);

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_LIMIT_DEFAULT = 100, LIST_LIMIT_MAX = 1000 };
-
 /* --- settings ------------------------------------------------------------------------------- */
 
 /* Settings that a request names; those it does not name are the fallback's. */
@@ -277,35 +275,16 @@ void dfm_models_configure(dfm_call *call) {
 
 /* --- the list ------------------------------------------------------------------------------- */
 
-static bool read_page(const dfm_query *query, uint64_t *limit, const char **cursor,
-                      dfm_problem *problem) {
-    if (!dfm_query_integer(query, "limit", 1, LIST_LIMIT_MAX, LIST_LIMIT_DEFAULT, limit, problem))
-        return false;
-    *cursor = dfm_query_get(query, "cursor");
-    if (!*cursor ||
-        (strlen(*cursor) == DFM_ID_DIGITS && strspn(*cursor, "0123456789abcdef") == DFM_ID_DIGITS))
-        return true;
-    dfm_problem_set(problem, DFM_PROBLEM_INVALID_QUERY, "cursor is no id");
-    problem->parameter = "cursor";
-    return false;
-}
-
-bool dfm_models_check_page(const dfm_query *query, dfm_problem *problem) {
-    uint64_t limit;
-    const char *cursor;
-    return read_page(query, &limit, &cursor, problem);
-}
-
 void dfm_models_list(dfm_call *call) {
     const dfm_api_config *config = &call->api->config;
     uint64_t limit;
     const char *cursor;
     bool more;
-    if (!read_page(&call->query, &limit, &cursor, &call->problem)) {
+    if (!dfm_query_page(&call->query, &limit, &cursor, &call->problem)) {
         dfm_call_fail(call);
         return;
     }
-    dfm_resident *residents[LIST_LIMIT_MAX];
+    dfm_resident *residents[DFM_PAGE_MAX];
     size_t count = dfm_cache_list(config->cache, cursor, limit, residents, &more);
     dfm_call_document(call, 200, NULL,
                       dfm_document_models(residents, count, more, config->skinners));

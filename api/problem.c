@@ -16,6 +16,9 @@ const dfm_problem_kind dfm_problem_kinds[DFM_PROBLEM_COUNT] = {
     [DFM_PROBLEM_MODEL_NOT_FOUND] = {"model-not-found", 404, "There is no such model", 0},
     [DFM_PROBLEM_MODEL_EVICTED] = {"model-evicted", 404,
                                    "The model had to make room for others: upload it again", 0},
+    [DFM_PROBLEM_MOTION_NOT_FOUND] = {"motion-not-found", 404, "There is no such motion", 0},
+    [DFM_PROBLEM_MOTION_EVICTED] = {"motion-evicted", 404,
+                                    "The motion had to make room for others: upload it again", 0},
     [DFM_PROBLEM_METHOD_NOT_ALLOWED] = {"method-not-allowed", 405,
                                         "The path does not have this method", 0},
     [DFM_PROBLEM_NOT_ACCEPTABLE] = {"not-acceptable", 406,
@@ -28,6 +31,8 @@ const dfm_problem_kind dfm_problem_kinds[DFM_PROBLEM_COUNT] = {
     [DFM_PROBLEM_UNSUPPORTED_MEDIA_TYPE] = {"unsupported-media-type", 415,
                                             "The body is of a type that is not taken here", 0},
     [DFM_PROBLEM_INVALID_MODEL] = {"invalid-model", 422, "The file is not a valid PMX model", 0},
+    [DFM_PROBLEM_INVALID_MOTION] = {"invalid-motion", 422, "The file is not a valid VMD motion", 0},
+    [DFM_PROBLEM_INVALID_VPD] = {"invalid-vpd", 422, "The body is not a valid VPD pose", 0},
     [DFM_PROBLEM_MODEL_OVER_LIMIT] = {"model-over-limit", 422,
                                       "The model holds more than this server takes", 0},
     [DFM_PROBLEM_INVALID_SETTINGS] = {"invalid-settings", 422, "The settings are not valid", 0},
@@ -42,9 +47,11 @@ const dfm_problem_kind dfm_problem_kinds[DFM_PROBLEM_COUNT] = {
     [DFM_PROBLEM_OUT_OF_MEMORY] = {"out-of-memory", 503, "The server has no memory left", 1},
     [DFM_PROBLEM_OPENCL_UNAVAILABLE] = {"opencl-unavailable", 503,
                                         "No OpenCL kernel is to be had here", 0},
+    [DFM_PROBLEM_CP932_UNAVAILABLE] = {"cp932-unavailable", 503,
+                                       "The server's system cannot convert CP932", 0},
     [DFM_PROBLEM_BACKEND_FAILED] = {"backend-failed", 503, "The skinner failed", 1},
     [DFM_PROBLEM_DEADLINE_PASSED] = {"deadline-passed", 504, "The request's deadline passed", 0},
-    [DFM_PROBLEM_NO_ROOM] = {"no-room", 507, "There is no room for the model", 0},
+    [DFM_PROBLEM_NO_ROOM] = {"no-room", 507, "There is no room for the file", 0},
 };
 
 void dfm_problem_set(dfm_problem *problem, dfm_problem_code code, const char *format, ...) {
@@ -62,6 +69,14 @@ void dfm_problem_set(dfm_problem *problem, dfm_problem_code code, const char *fo
 
 /* --- from core ------------------------------------------------------------------------------ */
 
+static bool is_motion(dfm_problem_subject subject) {
+    return subject == DFM_SUBJECT_MOTION || subject == DFM_SUBJECT_MOTION_FILE;
+}
+
+static bool is_file(dfm_problem_subject subject) {
+    return subject == DFM_SUBJECT_MODEL_FILE || subject == DFM_SUBJECT_MOTION_FILE;
+}
+
 static dfm_problem_code code_of(dfm_status status, dfm_problem_subject subject) {
     switch (status) {
     case DFM_ERROR_LIMIT:
@@ -69,21 +84,23 @@ static dfm_problem_code code_of(dfm_status status, dfm_problem_subject subject) 
                                                  : DFM_PROBLEM_RESULT_TOO_LARGE;
     case DFM_ERROR_TRUNCATED:
     case DFM_ERROR_MALFORMED:
-        return DFM_PROBLEM_INVALID_MODEL;
+        return is_motion(subject)           ? DFM_PROBLEM_INVALID_MOTION
+               : subject == DFM_SUBJECT_VPD ? DFM_PROBLEM_INVALID_VPD
+                                            : DFM_PROBLEM_INVALID_MODEL;
     case DFM_ERROR_ARGUMENT:
         return subject == DFM_SUBJECT_POSE ? DFM_PROBLEM_INVALID_POSE
                                            : DFM_PROBLEM_INVALID_SETTINGS;
     case DFM_ERROR_NOT_FOUND:
-        return DFM_PROBLEM_MODEL_NOT_FOUND;
+        return is_motion(subject) ? DFM_PROBLEM_MOTION_NOT_FOUND : DFM_PROBLEM_MODEL_NOT_FOUND;
     case DFM_ERROR_EVICTED:
-        return DFM_PROBLEM_MODEL_EVICTED;
+        return is_motion(subject) ? DFM_PROBLEM_MOTION_EVICTED : DFM_PROBLEM_MODEL_EVICTED;
     case DFM_ERROR_CONFLICT:
-        return subject == DFM_SUBJECT_MODEL_FILE ? DFM_PROBLEM_ID_CONFLICT
-                                                 : DFM_PROBLEM_PRECONDITION_FAILED;
+        return is_file(subject) ? DFM_PROBLEM_ID_CONFLICT : DFM_PROBLEM_PRECONDITION_FAILED;
     case DFM_ERROR_NO_ROOM:
         return DFM_PROBLEM_NO_ROOM;
     case DFM_ERROR_UNAVAILABLE:
-        return DFM_PROBLEM_OPENCL_UNAVAILABLE;
+        return is_motion(subject) || subject == DFM_SUBJECT_VPD ? DFM_PROBLEM_CP932_UNAVAILABLE
+                                                                : DFM_PROBLEM_OPENCL_UNAVAILABLE;
     case DFM_ERROR_BACKEND:
         return DFM_PROBLEM_BACKEND_FAILED;
     default:

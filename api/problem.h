@@ -16,6 +16,8 @@ typedef enum dfm_problem_code {
     DFM_PROBLEM_NOT_FOUND,
     DFM_PROBLEM_MODEL_NOT_FOUND,
     DFM_PROBLEM_MODEL_EVICTED,
+    DFM_PROBLEM_MOTION_NOT_FOUND,
+    DFM_PROBLEM_MOTION_EVICTED,
     DFM_PROBLEM_METHOD_NOT_ALLOWED,
     DFM_PROBLEM_NOT_ACCEPTABLE,
     DFM_PROBLEM_ID_CONFLICT,
@@ -24,6 +26,8 @@ typedef enum dfm_problem_code {
     DFM_PROBLEM_RESULT_TOO_LARGE,
     DFM_PROBLEM_UNSUPPORTED_MEDIA_TYPE,
     DFM_PROBLEM_INVALID_MODEL,
+    DFM_PROBLEM_INVALID_MOTION,
+    DFM_PROBLEM_INVALID_VPD,
     DFM_PROBLEM_MODEL_OVER_LIMIT,
     DFM_PROBLEM_INVALID_SETTINGS,
     DFM_PROBLEM_INVALID_POSE,
@@ -34,6 +38,7 @@ typedef enum dfm_problem_code {
     DFM_PROBLEM_NOT_READY,
     DFM_PROBLEM_OUT_OF_MEMORY,
     DFM_PROBLEM_OPENCL_UNAVAILABLE,
+    DFM_PROBLEM_CP932_UNAVAILABLE,
     DFM_PROBLEM_BACKEND_FAILED,
     DFM_PROBLEM_DEADLINE_PASSED,
     DFM_PROBLEM_NO_ROOM,
@@ -59,7 +64,7 @@ enum {
 
 /* A name in a pose that the model lacks. */
 typedef struct dfm_problem_name {
-    const char *member; /* "bones", "morphs", "ik" */
+    const char *member; /* "bones", "morphs", "ik", of the pose or the overrides */
     int64_t frame;      /* of `poses`; -1 = a single pose */
     bool cut;           /* at a character, because it is longer than this: */
     char name[DFM_PROBLEM_NAME_BYTES];
@@ -84,9 +89,12 @@ void dfm_problem_set(dfm_problem *problem, dfm_problem_code code, const char *fo
 
 /* What a failure of core was about: some statuses mean different things. */
 typedef enum dfm_problem_subject {
-    DFM_SUBJECT_MODEL_FILE, /* an upload */
-    DFM_SUBJECT_MODEL,      /* a model that is here, or its settings; CONFLICT is If-Match */
-    DFM_SUBJECT_POSE        /* a deform */
+    DFM_SUBJECT_MODEL_FILE,  /* an upload */
+    DFM_SUBJECT_MODEL,       /* a model that is here, or its settings; CONFLICT is If-Match */
+    DFM_SUBJECT_POSE,        /* a deform */
+    DFM_SUBJECT_MOTION_FILE, /* an upload of a VMD file */
+    DFM_SUBJECT_MOTION,      /* a motion that is here */
+    DFM_SUBJECT_VPD          /* a deform's body */
 } dfm_problem_subject;
 
 void dfm_problem_from_error(dfm_problem *problem, dfm_problem_subject subject,

@@ -1,7 +1,9 @@
 #include "api/query.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int hex_digit(char c) {
@@ -133,4 +135,41 @@ bool dfm_query_integer(const dfm_query *query, const char *name, uint64_t min, u
              "%s is \"%.64s\", expected is a number from %" PRIu64 " to %" PRIu64, name, text, min,
              max);
     return fail(problem, name, detail);
+}
+
+bool dfm_query_positive(const dfm_query *query, const char *name, double fallback, double *value,
+                        dfm_problem *problem) {
+    const char *text = dfm_query_get(query, name);
+    *value = fallback;
+    if (!text)
+        return true;
+    char *end = NULL;
+    size_t plain = strspn(text, "0123456789.eE+-"); /* no hex, no "nan", no "inf" */
+    if (text[0] != 0 && text[plain] == 0) {
+        *value = strtod(text, &end);
+        if (*end == 0 && isfinite(*value) && *value > 0)
+            return true;
+    }
+    char detail[160];
+    snprintf(detail, sizeof detail, "%s is \"%.64s\", expected is a finite number above 0", name,
+             text);
+    return fail(problem, name, detail);
+}
+
+bool dfm_query_is_id(const char *text) {
+    return strlen(text) == DFM_ID_DIGITS && strspn(text, "0123456789abcdef") == DFM_ID_DIGITS;
+}
+
+bool dfm_query_page(const dfm_query *query, uint64_t *limit, const char **cursor,
+                    dfm_problem *problem) {
+    if (!dfm_query_integer(query, "limit", 1, DFM_PAGE_MAX, DFM_PAGE_DEFAULT, limit, problem))
+        return false;
+    *cursor = dfm_query_get(query, "cursor");
+    return !*cursor || dfm_query_is_id(*cursor) || fail(problem, "cursor", "cursor is no id");
+}
+
+bool dfm_query_check_page(const dfm_query *query, dfm_problem *problem) {
+    uint64_t limit;
+    const char *cursor;
+    return dfm_query_page(query, &limit, &cursor, problem);
 }

@@ -6,7 +6,12 @@
 
 #include "api/problem.h"
 
-enum { DFM_QUERY_MAX_PARAMETERS = 8, DFM_QUERY_VALUE_BYTES = 512 };
+enum {
+    DFM_QUERY_MAX_PARAMETERS = 8,
+    DFM_QUERY_VALUE_BYTES = 512,
+    DFM_PAGE_DEFAULT = 100, /* items of a list */
+    DFM_PAGE_MAX = 1000
+};
 
 /* Parameters of a request, by their index in the route's list of names. */
 typedef struct dfm_query {
@@ -31,6 +36,20 @@ int dfm_query_choice(const dfm_query *query, const char *name, const char *const
 /* A whole number within min..max; false: *problem says so. */
 bool dfm_query_integer(const dfm_query *query, const char *name, uint64_t min, uint64_t max,
                        uint64_t fallback, uint64_t *value, dfm_problem *problem);
+
+/* A finite number greater than 0; false: *problem says so. */
+bool dfm_query_positive(const dfm_query *query, const char *name, double fallback, double *value,
+                        dfm_problem *problem);
+
+/* Whether the text is an id: DFM_ID_DIGITS lower-case hex digits. */
+bool dfm_query_is_id(const char *text);
+
+/* `limit` and `cursor` of a list; *cursor is NULL where it was not given. */
+bool dfm_query_page(const dfm_query *query, uint64_t *limit, const char **cursor,
+                    dfm_problem *problem);
+
+/* The check of routes whose query is a page. */
+bool dfm_query_check_page(const dfm_query *query, dfm_problem *problem);
 
 /* Decodes percent escapes of `length` bytes into `out` (`room` bytes, a NUL behind). Returns the
  * length, or -1: a broken escape, a NUL, or no room. */

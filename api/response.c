@@ -38,6 +38,7 @@ void dfm_response_begin(dfm_api_response *response, const dfm_api_request *reque
     response->body_bytes = 0;
     response->free_body = NULL;
     response->free_context = NULL;
+    response->stream = NULL;
     char made[DFM_API_REQUEST_ID_BYTES + 1];
     const char *id = request->request_id;
     if (id[0] == 0) { /* refused before it was admitted */
@@ -120,10 +121,13 @@ void dfm_response_borrowed(dfm_api_response *response, const char *content_type,
 void dfm_api_response_free(dfm_api_response *response) {
     if (response->free_body)
         response->free_body(response->free_context);
+    if (response->stream)
+        response->stream->free(response->stream);
     response->body = NULL;
     response->body_bytes = 0;
     response->free_body = NULL;
     response->free_context = NULL;
+    response->stream = NULL;
 }
 
 /* --- entity tags ---------------------------------------------------------------------------- */

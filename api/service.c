@@ -31,6 +31,8 @@ static void add_limits(dfm_doc *doc, cJSON *parent, const dfm_api_config *config
         dfm_doc_add_null(doc, limits, "request_timeout_ms");
     dfm_doc_add_integer(doc, limits, "cache_bytes",
                         (int64_t)dfm_cache_get_stats(config->cache).budget_bytes);
+    dfm_doc_add_integer(doc, limits, "motion_cache_bytes",
+                        (int64_t)dfm_motion_store_get_stats(config->motions).budget_bytes);
     dfm_doc_add_integer(doc, limits, "workers", config->worker_count);
 }
 
@@ -51,6 +53,7 @@ void dfm_service_index(dfm_call *call) {
     add_limits(&doc, root, config);
     cJSON *links = dfm_doc_add_object(&doc, root, "links");
     dfm_doc_add_string(&doc, links, "models", "models");
+    dfm_doc_add_string(&doc, links, "motions", "motions");
     dfm_doc_add_string(&doc, links, "openapi", "openapi.yaml");
     dfm_call_document(call, 200, NULL, dfm_doc_done(&doc, root));
 }

@@ -45,7 +45,7 @@ typedef struct dfm_motion_binding {
  * the track's; of equal names the first bone or morph of the model is meant. A motion that matches
  * nothing is no failure: look at matched_count.
  * Failures: DFM_ERROR_NO_MEMORY, DFM_ERROR_UNAVAILABLE (dfm_cp932_open). */
-dfm_status dfm_motion_bind(dfm_motion *motion, dfm_model *model, dfm_motion_binding **binding,
+dfm_status dfm_motion_bind(dfm_motion *motion, const dfm_model *model, dfm_motion_binding **binding,
                            dfm_error *error);
 void dfm_motion_binding_free(dfm_motion_binding *binding); /* NULL is allowed */
 

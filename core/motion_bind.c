@@ -99,7 +99,7 @@ static bool match_all(binder *b, dfm_motion_binding *binding) {
     return good;
 }
 
-dfm_status dfm_motion_bind(dfm_motion *motion, dfm_model *model, dfm_motion_binding **binding,
+dfm_status dfm_motion_bind(dfm_motion *motion, const dfm_model *model, dfm_motion_binding **binding,
                            dfm_error *error) {
     *binding = NULL;
     binder b = {.model = model};
@@ -110,7 +110,7 @@ dfm_status dfm_motion_bind(dfm_motion *motion, dfm_model *model, dfm_motion_bind
     bool good = bound;
     if (good) {
         bound->motion = dfm_motion_retain(motion);
-        bound->model = dfm_model_retain(model);
+        bound->model = dfm_model_retain((dfm_model *)(uintptr_t)model); /* counts, no more */
         good = match_all(&b, bound);
     }
     dfm_arena_free(&b.scratch);

@@ -66,6 +66,14 @@ static const option options[] = {
      .max = 1024 * GIB,
      .value = "SIZE",
      .help = "memory for models; the least recently used ones leave first"},
+    {.name = "motion-cache-bytes",
+     .type = OPTION_BYTES,
+     .offset = FIELD(motion_cache_bytes),
+     .initial = "256MiB",
+     .min = MIB,
+     .max = 1024 * GIB,
+     .value = "SIZE",
+     .help = "memory for motions; the least recently used ones leave first"},
     {.name = "max-upload-bytes",
      .type = OPTION_BYTES,
      .offset = FIELD(max_upload_bytes),
@@ -73,7 +81,7 @@ static const option options[] = {
      .min = KIB,
      .max = 4 * GIB,
      .value = "SIZE",
-     .help = "largest model file"},
+     .help = "largest model or motion file"},
     {.name = "max-json-bytes",
      .type = OPTION_BYTES,
      .offset = FIELD(max_json_bytes),
@@ -106,7 +114,7 @@ static const option options[] = {
      .max = 1024 * GIB,
      .zero_allowed = true,
      .value = "SIZE",
-     .help = "largest result; 0 = what --max-inflight-bytes allows"},
+     .help = "largest result; 0 = no limit for streamed ones, --max-inflight-bytes for others"},
     {.name = "default-mode",
      .type = OPTION_CHOICE,
      .offset = FIELD(default_mode),
@@ -371,10 +379,10 @@ static int take_argument(dfm_config *config, char *const *arguments, int left, c
     return set(config, o, from.name, arguments[1], message) ? 2 : 0;
 }
 
-/* A single body or result over the common budget could never be served. */
+/* A single body over the common budget could never be served. Results may be larger: streams are.
+ */
 static bool check_budget(const dfm_config *config, char *message) {
-    static const char *const names[] = {"max-upload-bytes", "max-json-bytes", "max-pose-bytes",
-                                        "max-result-bytes"};
+    static const char *const names[] = {"max-upload-bytes", "max-json-bytes", "max-pose-bytes"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const option *o = find_option(names[i], strlen(names[i]));
         uint64_t value = *(const uint64_t *)((const char *)config + o->offset);

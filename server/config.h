@@ -25,7 +25,7 @@ typedef struct dfm_config {
     const char *listen; /* borrowed from argv or the environment */
     uint64_t workers;   /* 0 = as many as there are CPUs */
     uint64_t queue;
-    uint64_t cache_bytes;
+    uint64_t cache_bytes, motion_cache_bytes;
     uint64_t max_upload_bytes, max_json_bytes, max_pose_bytes;
     uint64_t max_inflight_bytes;
     uint64_t max_result_bytes; /* 0 = no limit of its own */

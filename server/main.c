@@ -34,6 +34,7 @@ typedef struct server {
     dfm_listener listener;
     dfm_skinners skinners;
     dfm_cache *cache;
+    dfm_motion_store *motions;
     dfm_buffer_pool *buffers;
     dfm_api *api;
     dfm_pool *compute, *load;
@@ -106,7 +107,8 @@ static bool open_api(server *s) {
                                      .limits = dfm_pmx_default_limits,
                                      .skinners = &s->skinners};
     s->buffers = dfm_buffer_pool_create(config->max_inflight_bytes);
-    if (!s->buffers || dfm_cache_create(&cache, &s->cache, NULL) != DFM_OK)
+    if (!s->buffers || dfm_cache_create(&cache, &s->cache, NULL) != DFM_OK ||
+        dfm_motion_store_create(config->motion_cache_bytes, &s->motions, NULL) != DFM_OK)
         return false;
     s->api = dfm_api_create(&(dfm_api_config){
         .version = DFM_VERSION,
@@ -116,11 +118,12 @@ static bool open_api(server *s) {
         .max_upload_bytes = config->max_upload_bytes,
         .max_json_bytes = config->max_json_bytes,
         .max_pose_bytes = config->max_pose_bytes,
-        .max_result_bytes =
-            config->max_result_bytes ? config->max_result_bytes : config->max_inflight_bytes,
+        .max_result_bytes = config->max_result_bytes,
+        .buffer_bytes = config->max_inflight_bytes,
         .request_timeout_ms = config->request_timeout_ms,
         .worker_count = s->worker_count,
         .cache = s->cache,
+        .motions = s->motions,
         .skinners = &s->skinners,
         .buffers = dfm_buffer_pool_interface(s->buffers),
         .ready = is_ready,
@@ -169,7 +172,7 @@ static bool start(server *s) {
     }
     dfm_log(DFM_LOG_INFO, "workers %u, queue %llu", s->worker_count,
             (unsigned long long)s->config.queue);
-    dfm_log(DFM_LOG_INFO, "models live in memory only");
+    dfm_log(DFM_LOG_INFO, "models live in memory only, as do motions");
     printf("listening on %s\n", s->listener.address);
     fflush(stdout);
     return true;
@@ -239,6 +242,7 @@ static void stop(server *s) {
     dfm_api_free(s->api);
     if (s->cache)
         dfm_cache_free(s->cache);
+    dfm_motion_store_free(s->motions);
     dfm_skinner_close(s->skinners.opencl);
     dfm_skinner_close(s->skinners.cpu);
     dfm_buffer_pool_free(s->buffers);

@@ -52,6 +52,7 @@ void api_house_open(api_house *house, size_t budget_bytes) {
                                .limits = dfm_pmx_default_limits,
                                .skinners = &house->skinners};
     require(dfm_cache_create(&cache, &house->cache, &error) == DFM_OK);
+    require(dfm_motion_store_create(cache.budget_bytes, &house->motions, &error) == DFM_OK);
     house->config = (dfm_api_config){
         .version = "1.2.3",
         .build = "test",
@@ -61,6 +62,7 @@ void api_house_open(api_house *house, size_t budget_bytes) {
         .max_pose_bytes = 4 << 20,
         .worker_count = options.worker_count,
         .cache = house->cache,
+        .motions = house->motions,
         .skinners = &house->skinners,
         .buffers = {acquire, release, house},
         .ready = ready,
@@ -80,6 +82,7 @@ void api_house_close(api_house *house) {
     ck_assert_uint_eq(house->buffers_out, 0);
     dfm_api_free(house->api);
     dfm_cache_free(house->cache);
+    dfm_motion_store_free(house->motions);
     dfm_skinner_close(house->skinners.cpu);
 }
 
@@ -124,13 +127,39 @@ static void check_headers(const api_answer *answer, const dfm_route *route) {
     }
 }
 
-static void take_answer(api_answer *answer, dfm_api_response *response) {
+/* Renders into aligned memory of exactly a block, as the server has it. */
+static void drain(const api_house *house, dfm_api_stream *stream, api_answer *answer) {
+    size_t rounded = (stream->block_bytes + 63) / 64 * 64;
+    uint8_t *block = aligned_alloc(64, rounded);
+    ck_assert_ptr_nonnull(block);
+    ck_assert_uint_gt(stream->block_bytes, 0);
+    ck_assert_uint_eq(stream->total_bytes,
+                      stream->head_bytes + stream->block_count * stream->block_bytes);
+    answer->streamed = true;
+    answer->block_count = stream->block_count;
+    if (stream->head_bytes)
+        memcpy(answer->body, stream->head, stream->head_bytes);
+    for (uint64_t i = stream->block_count; i-- > 0 && !answer->cut[0];) {
+        const char *why = "";
+        uint32_t worker = (uint32_t)(i % house->config.worker_count);
+        if (stream->render(stream, i, worker, block, &why))
+            memcpy(answer->body + stream->head_bytes + i * stream->block_bytes, block,
+                   stream->block_bytes);
+        else
+            snprintf(answer->cut, sizeof answer->cut, "block %llu: %s", (unsigned long long)i, why);
+    }
+    free(block);
+}
+
+static void take_answer(const api_house *house, api_answer *answer, dfm_api_response *response) {
     answer->status = response->status;
     answer->response = *response;
-    answer->body_bytes = response->body_bytes;
-    answer->body = malloc(response->body_bytes + 1);
+    answer->body_bytes = response->stream ? response->stream->total_bytes : response->body_bytes;
+    answer->body = malloc(answer->body_bytes + 1);
     ck_assert_ptr_nonnull(answer->body);
-    if (response->body_bytes)
+    if (response->stream)
+        drain(house, response->stream, answer);
+    else if (response->body_bytes)
         memcpy(answer->body, response->body, response->body_bytes);
     answer->body[answer->body_bytes] = 0;
     dfm_api_response_free(response);
@@ -159,10 +188,10 @@ api_answer api_send(api_house *house, const api_ask *ask) {
         request.body = size ? body : NULL;
         request.body_bytes = size;
         request.received_ns = now_ns();
-        request.worker = 1;
+        request.worker = ask->worker;
         dfm_api_handle(house->api, &request, &response);
     }
-    take_answer(&answer, &response);
+    take_answer(house, &answer, &response);
     check_headers(&answer, request.route);
     free(body);
     return answer;
@@ -192,10 +221,20 @@ const char *api_problem(const api_answer *answer) {
     return strncmp(type, prefix, sizeof prefix - 1) == 0 ? type + sizeof prefix - 1 : "";
 }
 
-void api_upload(api_house *house, const uint8_t *bytes, size_t size, char id[DFM_ID_DIGITS + 1]) {
-    api_ask ask = {.method = DFM_METHOD_POST, .path = "/models", .body = bytes, .body_bytes = size};
+static void upload_to(api_house *house, const char *path, const uint8_t *bytes, size_t size,
+                      char id[DFM_ID_DIGITS + 1]) {
+    api_ask ask = {.method = DFM_METHOD_POST, .path = path, .body = bytes, .body_bytes = size};
     api_answer answer = api_send(house, &ask);
     ck_assert_msg(answer.status == 201, "upload: %d %s", answer.status, answer.body);
     snprintf(id, DFM_ID_DIGITS + 1, "%s", api_string(&answer, "id"));
     api_answer_free(&answer);
+}
+
+void api_upload(api_house *house, const uint8_t *bytes, size_t size, char id[DFM_ID_DIGITS + 1]) {
+    upload_to(house, "/models", bytes, size, id);
+}
+
+void api_upload_motion(api_house *house, const uint8_t *bytes, size_t size,
+                       char id[DFM_ID_DIGITS + 1]) {
+    upload_to(house, "/motions", bytes, size, id);
 }

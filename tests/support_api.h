@@ -12,6 +12,7 @@ typedef struct api_house {
     dfm_api_config config; /* change it, then api_house_reopen */
     dfm_skinners skinners;
     dfm_cache *cache;
+    dfm_motion_store *motions;
     dfm_api *api;
     size_t buffers_out;  /* acquired and not given back */
     bool refuse_buffers; /* acquire answers NULL */
@@ -31,15 +32,20 @@ typedef struct api_ask {
     const void *body;
     size_t body_bytes;      /* 0 with a body: a C string */
     int64_t content_length; /* 0: of the body; -1: not told */
+    uint32_t worker;        /* that handles it */
 } api_ask;
 
-/* What came back. The body ends in a NUL that does not count. */
+/* What came back. The body ends in a NUL that does not count. A stream is drained by all workers in
+ * turn, its last block first: whoever renders what and when must not matter. */
 typedef struct api_answer {
     int status;
     dfm_api_response response; /* headers */
     char *body;
     size_t body_bytes;
-    cJSON *json; /* of a body of a JSON type */
+    bool streamed;
+    uint64_t block_count; /* of a stream */
+    char cut[256];        /* why a stream ended early; "" = it did not */
+    cJSON *json;          /* of a body of a JSON type */
     bool admitted;
     dfm_admission admission;
 } api_answer;
@@ -55,7 +61,9 @@ const char *api_problem(const api_answer *answer);
 /* A string member of the JSON body, "" where there is none. */
 const char *api_string(const api_answer *answer, const char *name);
 
-/* Uploads a file and fails the test unless it is taken; the id goes to `id`. */
+/* Uploads a model, or a motion, and fails the test unless it is taken; the id goes to `id`. */
+void api_upload_motion(api_house *house, const uint8_t *bytes, size_t size,
+                       char id[DFM_ID_DIGITS + 1]);
 void api_upload(api_house *house, const uint8_t *bytes, size_t size, char id[DFM_ID_DIGITS + 1]);
 
 #endif

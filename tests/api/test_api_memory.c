@@ -16,6 +16,7 @@
 
 static dfm_skinners skinners;
 static dfm_cache *cache;
+static dfm_motion_store *motions;
 static dfm_api *api;
 static uint8_t *bytes;
 static size_t size;
@@ -60,6 +61,7 @@ static bool open_api(void) {
         .max_pose_bytes = 1 << 20,
         .worker_count = 1,
         .cache = cache,
+        .motions = motions,
         .skinners = &skinners,
         .buffers = {acquire, release, NULL},
     };
@@ -94,12 +96,14 @@ static void setup(void) {
         .budget_bytes = 1 << 26, .limits = dfm_pmx_default_limits, .skinners = &skinners};
     ck_assert_int_eq(dfm_skinner_open(&dfm_skinner_cpu, &options, &skinners.cpu, &error), DFM_OK);
     ck_assert_int_eq(dfm_cache_create(&cache_options, &cache, &error), DFM_OK);
+    ck_assert_int_eq(dfm_motion_store_create(1 << 26, &motions, &error), DFM_OK);
     ck_assert(open_api());
 }
 
 static void teardown(void) {
     dfm_api_free(api);
     dfm_cache_free(cache);
+    dfm_motion_store_free(motions);
     dfm_skinner_close(skinners.cpu);
     free(bytes);
     cJSON_InitHooks(NULL);

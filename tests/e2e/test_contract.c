@@ -13,12 +13,15 @@
 #include "api/problem.h"
 #include "api/routes.h"
 #include "tests/e2e/support.h"
+#include "tests/support_vmd.h"
 
 static cJSON *contract;
 static daemon_process d;
 static uint8_t *figure;
 static size_t figure_bytes;
 static char id[64];
+static vmd_writer vmd;
+static char motion_id[64];
 
 /* --- the document ------------------------------------------------------------------------------
  */
@@ -285,6 +288,23 @@ END_TEST
 /* --- examples ----------------------------------------------------------------------------------
  */
 
+/* A motion of two of the figure's bones and of one that it lacks. */
+static void make_motion(void) {
+    static const float still[3], raised[3] = {0, 2, 0}, no_turn[4] = {0, 0, 0, 1};
+    vmd_begin(&vmd);
+    vmd_section(&vmd);
+    vmd_bone(&vmd, "\x83\x5a\x83\x93\x83\x5e\x81\x5b", 0, still, no_turn, NULL); /* センター */
+    vmd_bone(&vmd, "\x83\x5a\x83\x93\x83\x5e\x81\x5b", 30, raised, no_turn, NULL);
+    vmd_bone(&vmd, "nobody", 0, still, no_turn, NULL);
+}
+
+static void upload_motion(void) {
+    reply r = http(&d, &(request){.path = "/motions", .body = vmd.bytes, .size = vmd.size});
+    ck_assert_int_eq(r.status / 100, 2);
+    snprintf(motion_id, sizeof motion_id, "%s", reply_field(&r, "id"));
+    reply_free(&r);
+}
+
 static void set_up(void) {
     load_contract();
     daemon_hide_opencl();
@@ -294,6 +314,8 @@ static void set_up(void) {
     figure = model_bytes(&pmx, NULL, &figure_bytes);
     dfm_arena_free(&arena);
     snprintf(id, sizeof id, "%s", upload_bytes(&d, figure, figure_bytes, ""));
+    make_motion();
+    upload_motion();
 }
 
 static void tear_down(void) {
@@ -302,10 +324,15 @@ static void tear_down(void) {
     daemon_stop(&d);
 }
 
+static bool is_of_motions(const operation *o) {
+    return strncmp(o->path, "/motions", 8) == 0;
+}
+
 static void put_path(char *to, size_t size, const operation *o) {
     const char *mark = strstr(o->path, "{id}");
     if (mark)
-        snprintf(to, size, "%.*s%s%s", (int)(mark - o->path), o->path, id, mark + 4);
+        snprintf(to, size, "%.*s%s%s", (int)(mark - o->path), o->path,
+                 is_of_motions(o) ? motion_id : id, mark + 4);
     else
         snprintf(to, size, "%s", o->path);
 }
@@ -350,8 +377,10 @@ static void send_example(const operation *o, const char *name, request *what) {
     reply r = http(&d, what);
     expect_reply(o, name, &r);
     reply_free(&r);
-    if (strcmp(method, "DELETE") == 0)
+    if (strcmp(method, "DELETE") == 0) {
         upload_bytes(&d, figure, figure_bytes, "");
+        upload_motion();
+    }
 }
 
 /* The plainest body that an operation takes. */
@@ -360,8 +389,28 @@ static void put_body(const operation *o, request *what) {
     if (!types)
         return;
     what->content_type = types[0].media_type;
-    what->body = strcmp(o->path, "/models") == 0 ? (const void *)figure : "{}";
-    what->size = strcmp(o->path, "/models") == 0 ? figure_bytes : 2;
+    what->body = "{}";
+    what->size = 2;
+    if (strcmp(o->path, "/models") == 0) {
+        what->body = figure;
+        what->size = figure_bytes;
+    } else if (strcmp(o->path, "/motions") == 0) {
+        what->body = vmd.bytes;
+        what->size = vmd.size;
+    }
+}
+
+/* Adds the query parameters that must be given, but for `given`: they are all ids of the model. */
+static void put_required(const operation *o, char *path, size_t size, const char *given) {
+    cJSON *parameter;
+    cJSON_ArrayForEach(parameter, member(o->node, "parameters")) {
+        cJSON *resolved = resolve(parameter);
+        const char *name = cJSON_GetStringValue(member(resolved, "name"));
+        if (!cJSON_IsTrue(member(resolved, "required")) || (given && strcmp(given, name) == 0))
+            continue;
+        size_t at = strlen(path);
+        snprintf(path + at, size - at, "%c%s=%s", strchr(path, '?') ? '&' : '?', name, id);
+    }
 }
 
 static void run_body_examples(const operation *o, void *context) {
@@ -393,12 +442,16 @@ static void run_parameter_example(const operation *o, cJSON *parameter, void *co
         snprintf(value, sizeof value, "%g", example->valuedouble);
     else
         snprintf(value, sizeof value, "%s", cJSON_GetStringValue(example));
+    if (cJSON_IsTrue(member(parameter, "required")))
+        snprintf(value, sizeof value, "%s", id); /* nobody can have the example's */
     put_path(path, sizeof path, o);
+    put_required(o, path, sizeof path, name);
     const char *headers[] = {header, NULL};
     request what = {.path = path};
     if (strcmp(in, "query") == 0) {
         size_t at = strlen(path);
-        snprintf(path + at, sizeof path - at, "?%s=%s", name, value);
+        snprintf(path + at, sizeof path - at, "%c%s=%s", strchr(path, '?') ? '&' : '?', name,
+                 value);
     } else {
         snprintf(header, sizeof header, "%s: %s", name, value);
         what.headers = headers;
@@ -445,6 +498,7 @@ static void get_plain(const operation *o, void *context) {
         return;
     char path[256];
     put_path(path, sizeof path, o);
+    put_required(o, path, sizeof path, NULL);
     reply r = http_get(&d, path);
     expect_status(&r, 200);
     const dfm_route *route = route_of(o);

@@ -26,6 +26,7 @@ START_TEST(defaults_are_those_of_the_documentation) {
     ck_assert_uint_eq(config.workers, 0);
     ck_assert_uint_eq(config.queue, 256);
     ck_assert_uint_eq(config.cache_bytes, 1u << 30);
+    ck_assert_uint_eq(config.motion_cache_bytes, 256u << 20);
     ck_assert_uint_eq(config.max_upload_bytes, 256u << 20);
     ck_assert_uint_eq(config.max_json_bytes, 1u << 20);
     ck_assert_uint_eq(config.max_pose_bytes, 64u << 20);
