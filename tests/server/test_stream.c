@@ -69,11 +69,9 @@ static void count_free(dfm_api_stream *stream) {
     atomic_fetch_add(&m->freed, 1);
 }
 
-static uint8_t head[300000];
+static uint8_t head[300000]; /* filled by main */
 
 static made make(uint64_t head_bytes, uint64_t block_count, size_t block_bytes) {
-    for (size_t i = 0; i < sizeof head; i++)
-        head[i] = byte_at(i);
     return (made){.stream = {.total_bytes = head_bytes + block_count * block_bytes,
                              .head = head_bytes ? head : NULL,
                              .head_bytes = head_bytes,
@@ -498,6 +496,8 @@ START_TEST(many_streams_at_once_keep_apart) {
 END_TEST
 
 int main(void) {
+    for (size_t i = 0; i < sizeof head; i++)
+        head[i] = byte_at(i);
     Suite *suite = suite_create("stream");
     TCase *tests = tcase_create("all");
     tcase_set_timeout(tests, 60);
