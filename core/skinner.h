@@ -31,6 +31,15 @@ typedef struct dfm_skin_job {
         normal; /* vertex_count elements each, file order; data NULL = not wanted */
 } dfm_skin_job;
 
+/* A way to spread work over threads that have nothing else to do. `share` calls part(argument, i)
+ * once for each i < parts, on the calling thread and perhaps on others, and returns when all are
+ * done. */
+typedef struct dfm_parallel {
+    void (*share)(void *context, void (*part)(void *argument, size_t index), void *argument,
+                  size_t parts);
+    void *context;
+} dfm_parallel;
+
 typedef struct dfm_skinner_options {
     uint32_t worker_count;                   /* worker indices are 0 .. worker_count - 1 */
     const char *simd;                        /* CPU: a variant's name; NULL = the fastest */
@@ -38,6 +47,7 @@ typedef struct dfm_skinner_options {
     const char *kernel_source;  /* OpenCL: NULL = the embedded skin.cl (tests pass others) */
     uint32_t opencl_item_lanes; /* lanes that a work-item does, 1 or DFM_LANES; 0 = as suits the
                                    device */
+    const dfm_parallel *parallel; /* CPU: for large models; outlives the skinner. NULL = none */
 } dfm_skinner_options;
 
 typedef struct dfm_skinner dfm_skinner; /* an opened backend */

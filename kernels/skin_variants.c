@@ -1,13 +1,18 @@
 #include "kernels/skin.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 static bool always(void) {
     return true;
 }
 
 #if defined(__x86_64__)
 static bool has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+    unsigned a, b, c, d;
+    bool has_f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C); /* clang 14 cannot be asked */
+    return has_f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 #endif
 

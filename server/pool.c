@@ -1,6 +1,7 @@
 #include "server/pool.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct worker {
@@ -9,21 +10,64 @@ struct worker {
     uint32_t index;
 };
 
+/* Work that a thread shares with idle ones; lies on that thread's stack. */
+struct share {
+    void (*part)(void *argument, size_t index);
+    void *argument;
+    size_t parts;
+    atomic_size_t next;      /* part that nobody has taken up yet */
+    uint32_t helpers;        /* threads at work on it besides its owner */
+    pthread_cond_t deserted; /* helpers is 0 */
+    struct share *other;     /* the next in pool->shares */
+};
+
 struct dfm_pool {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     dfm_job *first, **end; /* the queue, and where its next job is linked in */
     uint32_t capacity;
     uint32_t places; /* taken: promised, or of jobs that wait */
+    uint32_t idle;   /* threads that wait */
+    struct share *shares;
     bool stopping;
     struct worker *workers;
     uint32_t worker_count; /* started */
 };
 
+static void do_parts(struct share *share) {
+    for (size_t i; (i = atomic_fetch_add(&share->next, 1)) < share->parts;)
+        share->part(share->argument, i);
+}
+
+/* With the lock held, which is let go meanwhile. */
+static void help(dfm_pool *pool, struct share *share) {
+    share->helpers++;
+    pthread_mutex_unlock(&pool->lock);
+    do_parts(share);
+    pthread_mutex_lock(&pool->lock);
+    if (--share->helpers == 0)
+        pthread_cond_signal(&share->deserted);
+}
+
+static struct share *find_share(const dfm_pool *pool) {
+    struct share *share = pool->shares;
+    while (share && atomic_load(&share->next) >= share->parts)
+        share = share->other;
+    return share;
+}
+
 static dfm_job *next_job(dfm_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    while (!pool->first && !pool->stopping)
+    while (!pool->first && !pool->stopping) {
+        struct share *share = find_share(pool);
+        if (share) {
+            help(pool, share);
+            continue;
+        }
+        pool->idle++;
         pthread_cond_wait(&pool->filled, &pool->lock);
+        pool->idle--;
+    }
     dfm_job *job = pool->first;
     if (job) {
         pool->first = job->next;
@@ -101,6 +145,41 @@ bool dfm_pool_is_full(dfm_pool *pool) {
     bool full = pool->places >= pool->capacity;
     pthread_mutex_unlock(&pool->lock);
     return full;
+}
+
+static void offer(dfm_pool *pool, struct share *share) {
+    share->other = pool->shares;
+    pool->shares = share;
+    for (size_t i = 1; i < share->parts && i <= pool->idle; i++)
+        pthread_cond_signal(&pool->filled);
+}
+
+static void withdraw(dfm_pool *pool, struct share *share) {
+    struct share **link = &pool->shares;
+    while (*link != share)
+        link = &(*link)->other;
+    *link = share->other;
+    while (share->helpers > 0)
+        pthread_cond_wait(&share->deserted, &pool->lock);
+}
+
+void dfm_pool_share(dfm_pool *pool, void (*part)(void *argument, size_t index), void *argument,
+                    size_t parts) {
+    struct share share = {.part = part, .argument = argument, .parts = parts};
+    pthread_mutex_lock(&pool->lock);
+    bool offered = pool->idle > 0;
+    if (offered) {
+        pthread_cond_init(&share.deserted, NULL);
+        offer(pool, &share);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    do_parts(&share);
+    if (!offered)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    withdraw(pool, &share);
+    pthread_mutex_unlock(&pool->lock);
+    pthread_cond_destroy(&share.deserted);
 }
 
 void dfm_pool_free(dfm_pool *pool) {

@@ -6,6 +6,7 @@
 #define DFM_SERVER_POOL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Embedded in what is to be done. Of no interest to the pool any more once `run` is called: the job
@@ -32,6 +33,12 @@ void dfm_pool_add(dfm_pool *pool, dfm_job *job);
 
 /* A hint: true where reserve would most likely fail now. */
 bool dfm_pool_is_full(dfm_pool *pool);
+
+/* Calls part(argument, i) once for each i < parts, on the calling thread and on those of the pool
+ * that have nothing to do; returns when all are done. Nothing is queued: a busy pool leaves all to
+ * the caller. Parts do not block, and do not share in turn. */
+void dfm_pool_share(dfm_pool *pool, void (*part)(void *argument, size_t index), void *argument,
+                    size_t parts);
 
 /* Runs what is queued, then joins the threads. NULL is allowed. */
 void dfm_pool_free(dfm_pool *pool);

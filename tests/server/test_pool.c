@@ -130,6 +130,88 @@ static void *go_through(void *unused) {
 
 /* Two threads enter, one takes out what they put in: nobody waits for ever, and no more are inside
  * than the limit and the one that each thread passes with. */
+/* --- sharing --- */
+
+enum { PARTS = 1000 };
+static atomic_uint visits[PARTS], helped;
+static pthread_t owner;
+
+static void visit(void *argument, size_t index) {
+    ck_assert_ptr_eq(argument, visits);
+    atomic_fetch_add(&visits[index], 1);
+    if (!pthread_equal(pthread_self(), owner))
+        atomic_fetch_add(&helped, 1);
+    for (volatile int i = 0; i < 20000; i++)
+        continue;
+}
+
+static void expect_each_part_once(dfm_pool *pool) {
+    for (int i = 0; i < PARTS; i++)
+        atomic_store(&visits[i], 0);
+    atomic_store(&helped, 0);
+    owner = pthread_self();
+    dfm_pool_share(pool, visit, visits, PARTS);
+    for (int i = 0; i < PARTS; i++)
+        ck_assert_uint_eq(atomic_load(&visits[i]), 1);
+}
+
+START_TEST(shared_parts_are_done_once_and_by_idle_threads_too) {
+    dfm_pool *pool = dfm_pool_create("test", 3, 4);
+    for (int round = 0; round < 20; round++)
+        expect_each_part_once(pool);
+    unsigned tries = 0; /* threads may have begun to wait only after the first rounds */
+    while (atomic_load(&helped) == 0 && ++tries < 100)
+        expect_each_part_once(pool);
+    ck_assert_uint_gt(atomic_load(&helped), 0);
+    dfm_pool_free(pool);
+}
+END_TEST
+
+START_TEST(busy_pool_leaves_all_parts_to_the_caller) {
+    dfm_pool *pool = dfm_pool_create("test", 1, 4);
+    job busy = {.job.run = run_gated};
+    pthread_mutex_lock(&lock);
+    ck_assert(dfm_pool_reserve(pool));
+    dfm_pool_submit(pool, &busy.job);
+    wait_until(&started, 1);
+    expect_each_part_once(pool);
+    ck_assert_uint_eq(atomic_load(&helped), 0);
+    pthread_mutex_unlock(&lock);
+    wait_until(&finished, 1);
+    dfm_pool_free(pool);
+}
+END_TEST
+
+/* Threads of the pool share with each other, all at once. */
+static dfm_pool *shared_pool;
+static atomic_uint sum;
+
+static void add_one(void *argument, size_t index) {
+    (void)index;
+    atomic_fetch_add((atomic_uint *)argument, 1);
+}
+
+static void run_sharing(dfm_job *base, uint32_t thread) {
+    (void)base, (void)thread;
+    for (int i = 0; i < 200; i++)
+        dfm_pool_share(shared_pool, add_one, &sum, 10);
+    atomic_fetch_add(&finished, 1);
+}
+
+START_TEST(threads_of_a_pool_share_with_each_other) {
+    shared_pool = dfm_pool_create("test", 3, 8);
+    job jobs[6] = {0};
+    for (int i = 0; i < 6; i++) {
+        jobs[i].job.run = run_sharing;
+        ck_assert(dfm_pool_reserve(shared_pool));
+        dfm_pool_submit(shared_pool, &jobs[i].job);
+    }
+    wait_until(&finished, 6);
+    ck_assert_uint_eq(atomic_load(&sum), 6 * 200 * 10);
+    dfm_pool_free(shared_pool);
+}
+END_TEST
+
 START_TEST(gate_holds_back_and_loses_no_wake_up) {
     dfm_gate_init(&gate, 3);
     pthread_t threads[2];
@@ -154,6 +236,9 @@ int main(void) {
     tcase_add_test(tests, added_jobs_take_their_turn_and_no_place);
     tcase_add_test(tests, every_thread_has_its_own_index);
     tcase_add_test(tests, free_runs_what_is_queued);
+    tcase_add_test(tests, shared_parts_are_done_once_and_by_idle_threads_too);
+    tcase_add_test(tests, busy_pool_leaves_all_parts_to_the_caller);
+    tcase_add_test(tests, threads_of_a_pool_share_with_each_other);
     tcase_add_test(tests, gate_holds_back_and_loses_no_wake_up);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
