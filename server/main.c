@@ -33,6 +33,7 @@ typedef struct server {
     int signal_fd;
     dfm_listener listener;
     dfm_skinners skinners;
+    dfm_parallel parallel;
     dfm_cache *cache;
     dfm_motion_store *motions;
     dfm_buffer_pool *buffers;
@@ -71,11 +72,20 @@ static bool is_ready(void *context) {
     return !dfm_http_is_draining(s->http);
 }
 
+/* Large models are skinned by all workers that have nothing else to do. */
+static void share_work(void *context, void (*part)(void *argument, size_t index), void *argument,
+                       size_t parts) {
+    const server *s = context;
+    dfm_pool_share(s->compute, part, argument, parts);
+}
+
 static bool open_skinners(server *s) {
+    s->parallel = (dfm_parallel){.share = share_work, .context = s};
     const char *simd = getenv("DEFORMD_SIMD"); /* forces a CPU kernel: for tests and measuring */
     const dfm_skinner_options options = {
         .worker_count = s->worker_count,
         .simd = simd && *simd ? simd : NULL,
+        .parallel = &s->parallel,
         .opencl_platform = (uint32_t)s->config.opencl_platform,
         .opencl_device = (uint32_t)s->config.opencl_device,
     };
