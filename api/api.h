@@ -108,6 +108,7 @@ struct dfm_api_stream {
     uint64_t head_bytes;
     uint64_t block_count;
     size_t block_bytes; /* > 0 */
+    bool borrows_body;  /* the request's body stays where it is until `free` has returned */
     /* Fills block_bytes at `memory` (64-byte aligned). False: the block cannot be made; the
      * connection is cut, and *why says so in the log (static or until `free`). */
     bool (*render)(dfm_api_stream *stream, uint64_t block, uint32_t worker, uint8_t *memory,

@@ -174,10 +174,14 @@ static struct MHD_Response *make_whole_answer(dfm_api_response *response) {
 
 /* NULL: the response is an ordinary one now, which says why. */
 static struct MHD_Response *make_stream_answer(exchange *x) {
-    dfm_api_stream *stream = x->response.stream;
+    const dfm_stream_order order = {.source = x->response.stream,
+                                    .body = x->body,
+                                    .connection = x->connection,
+                                    .request_id = x->request.request_id,
+                                    .sent_bytes = &x->answer_bytes};
     x->response.stream = NULL;
-    struct MHD_Response *answer = dfm_streams_answer(x->http->streams, stream, x->connection,
-                                                     x->request.request_id, &x->answer_bytes);
+    x->body = (dfm_body){0};
+    struct MHD_Response *answer = dfm_streams_answer(x->http->streams, &order);
     x->streams = answer != NULL;
     if (!answer) {
         dfm_api_response_free(&x->response);
@@ -237,7 +241,8 @@ static void run_job(dfm_job *job, uint32_t thread) {
         dfm_api_deadline_passed(&x->request, &x->response);
     else
         dfm_api_handle(x->http->options.api, &x->request, &x->response);
-    dfm_body_free(&x->body);
+    if (!x->response.stream || !x->response.stream->borrows_body)
+        dfm_body_free(&x->body);
     prepare_answer(x);
     if (is_deform) {
         x->finished = true;

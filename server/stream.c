@@ -12,7 +12,7 @@
 enum {
     /* What libmicrohttpd asks of the reader at a time: a part that is copied and sent while it is
      * in the CPU's cache. Each stream has a buffer of this size there. */
-    PART_BYTES = 128 * 1024,
+    PART_BYTES = 256 * 1024,
     /* Blocks at a time: one for each worker, one being sent, one waiting to be sent. */
     WINDOW_BESIDE_WORKERS = 2,
     WINDOW_MIN = 3
@@ -37,6 +37,7 @@ typedef struct sender {
     dfm_job turn; /* first, so that the pool's job is its sender */
     dfm_streams *streams;
     dfm_api_stream *source;
+    dfm_body body;
     struct MHD_Connection *connection;
     char request_id[DFM_API_REQUEST_ID_BYTES + 1];
     uint64_t *sent_bytes;           /* HTTP thread */
@@ -158,8 +159,13 @@ static bool end_render(sender *s, uint64_t block, const char *why) {
     return block == s->sent && wake(s);
 }
 
+static void free_source(dfm_api_stream *source, dfm_body *body) {
+    source->free(source);
+    dfm_body_free(body);
+}
+
 static void destroy(sender *s) {
-    s->source->free(s->source);
+    free_source(s->source, &s->body);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -292,18 +298,23 @@ static void end(void *context) {
         destroy(s);
 }
 
-static sender *create(dfm_streams *streams, dfm_api_stream *source) {
-    uint64_t window = smaller(streams->window, source->block_count);
+static sender *create(dfm_streams *streams, const dfm_stream_order *order) {
+    dfm_body body = order->body;
+    uint64_t window = smaller(streams->window, order->source->block_count);
     window += window == 0; /* a head alone */
     sender *s = calloc(1, sizeof *s + window * (sizeof(slot) + sizeof(dfm_buffer *)));
     if (!s) {
-        source->free(source);
+        free_source(order->source, &body);
         return NULL;
     }
     pthread_mutex_init(&s->lock, NULL);
     s->turn.run = run_turn;
     s->streams = streams;
-    s->source = source;
+    s->source = order->source;
+    s->body = body;
+    s->connection = order->connection;
+    s->sent_bytes = order->sent_bytes;
+    snprintf(s->request_id, sizeof s->request_id, "%s", order->request_id);
     s->window = (uint32_t)window;
     s->spare = (dfm_buffer **)&s->slots[window];
     return s;
@@ -319,16 +330,11 @@ static bool take_first_buffer(sender *s) {
     return buffer != NULL;
 }
 
-struct MHD_Response *dfm_streams_answer(dfm_streams *streams, dfm_api_stream *source,
-                                        struct MHD_Connection *connection, const char *request_id,
-                                        uint64_t *sent_bytes) {
-    uint64_t total = source->total_bytes;
-    sender *s = create(streams, source);
+struct MHD_Response *dfm_streams_answer(dfm_streams *streams, const dfm_stream_order *order) {
+    uint64_t total = order->source->total_bytes;
+    sender *s = create(streams, order);
     if (!s)
         return NULL;
-    s->connection = connection;
-    s->sent_bytes = sent_bytes;
-    snprintf(s->request_id, sizeof s->request_id, "%s", request_id);
     struct MHD_Response *answer = NULL;
     if (take_first_buffer(s))
         answer = MHD_create_response_from_callback(total, smaller(PART_BYTES, total + (total == 0)),

@@ -13,7 +13,7 @@
 
 #include <microhttpd.h>
 
-#include "server/buffers.h"
+#include "server/body.h"
 #include "server/pool.h"
 
 /* The running streams of a server. */
@@ -23,13 +23,19 @@ typedef struct dfm_streams dfm_streams;
 dfm_streams *dfm_streams_create(dfm_pool *compute, dfm_buffer_pool *buffers, uint32_t worker_count);
 void dfm_streams_free(dfm_streams *streams); /* `compute` was freed before; NULL allowed */
 
-/* The answer that sends `source` over `connection`, whose log lines carry `request_id`; rendering
- * begins now. `source` is taken over, also where this fails. `sent_bytes` is written by the HTTP
- * thread until the request is completed: how much of the body was handed to libmicrohttpd.
- * NULL: there is no buffer to be had for a single block, or no memory. */
-struct MHD_Response *dfm_streams_answer(dfm_streams *streams, dfm_api_stream *source,
-                                        struct MHD_Connection *connection, const char *request_id,
-                                        uint64_t *sent_bytes);
+typedef struct dfm_stream_order {
+    dfm_api_stream *source;
+    dfm_body body; /* of the request, where `source` borrows it; may be empty */
+    struct MHD_Connection *connection;
+    const char *request_id; /* for log lines; copied */
+    /* Written by the HTTP thread until the request is completed: how much of the answer's body was
+     * handed to libmicrohttpd. */
+    uint64_t *sent_bytes;
+} dfm_stream_order;
+
+/* The answer that sends a stream; rendering begins now. Source and body are taken over, also where
+ * this fails. NULL: there is no buffer to be had for a single block, or no memory. */
+struct MHD_Response *dfm_streams_answer(dfm_streams *streams, const dfm_stream_order *order);
 
 /* Cuts the connections of all running streams, and of those to come. Returns the number of the
  * running ones. */
