@@ -4,6 +4,7 @@
 #
 # Everything that is built lies in build/<config>/. Sources are found by folder: kernels, core, api
 # and server are one library each, and link in that order of dependence.
+# V=1 shows the commands.
 .SUFFIXES:
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
@@ -58,6 +59,8 @@ else
 $(error config=$(config): one of release, debug, asan, tsan, coverage, fuzz)
 endif
 
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@;)
+
 LAYERS := kernels core api server
 sources_of = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(call sources_of,$(1)))
@@ -72,7 +75,7 @@ all: $(BUILD)/deformd $(BUILD)/make-model
 define layer_rules
 $(BUILD)/lib$(1).a: $$(filter-out $(MAIN),$$(call objects_of,$(1)))
 	@rm -f $$@
-	ar rcs $$@ $$^
+	$$(call say,AR) ar rcs $$@ $$^
 endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_rules,$(layer))))
 
@@ -90,32 +93,32 @@ endif
 $(BUILD)/server/%.o: CFLAGS += -DDFM_VERSION='"$(VERSION)"' -DDFM_CONFIG='"$(config)"'
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC) $(CC) $(CFLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c
-	$(CC) $(CFLAGS) -c $< -o $@
+	$(call say,CC) $(CC) $(CFLAGS) -c $< -o $@
 
 # A text file as a C string; skin.cl takes its one include in, since OpenCL finds no headers.
 embed = { echo 'extern const char $(1)[]; const char $(1)[] ='; \
 	sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/'; echo ';'; } >$@
 $(BUILD)/gen/skin_cl.c: kernels/skin.cl kernels/skin_layout.h
 	@mkdir -p $(@D)
-	sed -e '/^#include "kernels\/skin_layout.h"/{r kernels/skin_layout.h' -e 'd}' kernels/skin.cl | $(call embed,dfm_skin_cl)
+	$(call say,GEN) sed -e '/^#include "kernels\/skin_layout.h"/{r kernels/skin_layout.h' -e 'd}' kernels/skin.cl | $(call embed,dfm_skin_cl)
 $(BUILD)/gen/openapi.c: openapi.yaml
 	@mkdir -p $(@D)
-	cat openapi.yaml | $(call embed,dfm_openapi_yaml)
+	$(call say,GEN) cat openapi.yaml | $(call embed,dfm_openapi_yaml)
 
 # What tests/e2e/test_contract.c reads.
 $(BUILD)/gen/openapi.json: openapi.yaml
 	@mkdir -p $(@D)
-	yq . $< >$@
+	$(call say,GEN) yq . $< >$@
 
 $(BUILD)/deformd: $(MAIN) $(LIBS) $(GENERATED)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
+	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
 
 # The generator of test and sample models (tests/data/README.md).
 $(BUILD)/make-model: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/data/*.c)) $(BUILD)/libcore.a $(BUILD)/libkernels.a $(BUILD)/gen/skin_cl.o
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
+	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lm -o $@
 
 # --- tests -----------------------------------------------------------------------------------
 # tests/<layer>/test_*.c is a program each; tests/*/support*.c, tests/data/*.c and
@@ -131,9 +134,9 @@ $(BUILD)/tests/%.o: CFLAGS += $(TEST_CFLAGS)
 # Programs that count allocations and make them fail (tests/wrap_allocator.h).
 $(filter %_memory,$(TESTS)): LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 $(E2E_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .SECONDARY:
 
 # `make soak SECONDS=30 CONNECTIONS=64 [config=tsan]`: load on a real daemon, with figures.
@@ -141,7 +144,7 @@ SECONDS ?= 30
 CONNECTIONS ?= 64
 LOAD := $(BUILD)/tests/bench/load
 $(LOAD): $(BUILD)/tests/bench/load.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .PHONY: soak
 soak: $(LOAD) $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd $(LOAD) -c $(CONNECTIONS) -s $(SECONDS)
@@ -157,9 +160,9 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ_SOURCES))
 REPLAYS := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/fuzz/replay_%,$(FUZZ_SOURCES))
 
 $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
-	$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+	$(call say,LINK) $(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 $(REPLAYS): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 
 .PHONY: fuzz fuzz-run
 fuzz:
@@ -178,7 +181,7 @@ fuzz-run: $(FUZZERS)
 # tests/bench/bench_<what>.c is a program each; BENCH_SECONDS is the time of one line of a table.
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 $(BENCHES): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 $(BUILD)/tests/bench/%.o: CFLAGS += -O3
 .PHONY: bench bench-run
 bench: deps
