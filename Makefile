@@ -184,10 +184,13 @@ $(BENCHES): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(LIBS) $(GENER
 	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 $(BUILD)/tests/bench/%.o: CFLAGS += -O3
 .PHONY: bench bench-run
-bench: deps
+BENCH_PACKAGES := wrk nginx-light
+bench:
+	@tests/deps.sh $(DEBIAN_PACKAGES) $(BENCH_PACKAGES)
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-run
 bench-run: $(BENCHES) all
-	for bench in $(BENCHES); do $$bench || exit 1; echo; done
+	@for bench in $(BENCHES); do $$bench || exit 1; echo; done
+	@tests/bench/http.sh $(BUILD)
 
 # What `make check` runs; `make demo` and `make check` first install what is missing.
 .PHONY: unit e2e check-all
