@@ -13,6 +13,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ extern const char dfm_skin_cl[];
  */
 
 /* The calls of one run, in front of the ICD loader's: number `failing_call` of them fails. */
-static int failing_call = -1, seen_calls;
+static int failing_call = -1;
+static atomic_int seen_calls;
 
 static bool call_fails(void) {
     return seen_calls++ == failing_call;
