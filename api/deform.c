@@ -1,74 +1,119 @@
-#include "api/attributes.h"
-#include "api/frames.h"
-#include "api/media.h"
 #include "api/response.h"
 #include "api/result_json.h"
+#include "api/result_stream.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-typedef enum result_format { RESULT_RAW, RESULT_JSON } result_format;
-
-/* What the query and Accept ask for. */
-struct wanted {
-    dfm_layout layout; /* not finished: that takes the model */
-    result_format format;
-    bool ignore_unknown;
-};
-
-/* One deform, from the parsed request to the result. */
+/* One deform, from the request to the answer. */
 struct job {
     dfm_call *call;
-    dfm_resident *resident;
-    dfm_api_worker *worker;
-    struct wanted wanted;
-    dfm_frames frames;
-    uint64_t result_bytes; /* of the vertex data of all frames */
+    dfm_render render;
     uint64_t parse_ns;
-    dfm_deform_times times;
+    dfm_deform_times times; /* of a stream: of the frames before the answer begins */
 };
 
-/* --- what is asked for ---------------------------------------------------------------------- */
-
-/* What a client of JSON cannot see in it is refused, so that nobody thinks it had an effect. */
-static bool check_json_layout(const dfm_layout *layout, dfm_problem *problem) {
-    if (!layout->planar && layout->component == DFM_COMPONENT_F32)
-        return true;
-    dfm_problem_set(problem, DFM_PROBLEM_INVALID_QUERY,
-                    "layout=planar and components=f16 are for raw results");
-    problem->parameter = layout->planar ? "layout" : "components";
-    return false;
-}
-
-static bool read_wanted(const dfm_query *query, const char *accept, struct wanted *wanted,
-                        dfm_problem *problem) {
-    static const char *const formats[] = {"raw", "json", NULL};
-    static const char *const unknowns[] = {"error", "ignore", NULL};
-    static const char *const media[] = {DFM_MEDIA_BYTES, DFM_MEDIA_JSON};
-    int unknown = dfm_query_choice(query, "unknown", unknowns, 0, problem);
-    if (unknown < 0)
-        return false;
-    int format =
-        dfm_query_choice(query, "format", formats, dfm_media_choose(accept, media, 2), problem);
-    if (format < 0 || !dfm_attributes_parse(query, &wanted->layout, problem))
-        return false;
-    wanted->format = (result_format)format;
-    wanted->ignore_unknown = unknown;
-    return format == RESULT_RAW || check_json_layout(&wanted->layout, problem);
-}
-
 bool dfm_deform_check(const dfm_query *query, dfm_problem *problem) {
-    struct wanted wanted;
-    return read_wanted(query, NULL, &wanted, problem);
+    dfm_wanted wanted;
+    return dfm_wanted_read(&wanted, query, NULL, problem);
 }
 
-/* --- the result's size, before anything runs ------------------------------------------------ */
+/* --- headers -------------------------------------------------------------------------------- */
 
-static bool check_json_size(uint64_t bytes, dfm_problem *problem) {
+static double ms(uint64_t ns) {
+    return (double)ns / 1e6;
+}
+
+static const char *skinner_name(const dfm_render *render) {
+    return render->resident->target.skinner->backend->name;
+}
+
+/* Point caches say by themselves what is in them, and lie otherwise than a header could say. */
+static void add_content_headers(const dfm_render *render, dfm_api_response *response) {
+    uint64_t frames = render->frames.count;
+    if (render->wanted.output == DFM_OUTPUT_BONES) {
+        dfm_response_header(response, "Deformd-Frames", "%" PRIu64, frames);
+        dfm_response_header(response, "Deformd-Bones", "%u", dfm_render_element_count(render));
+        dfm_response_header(response, "Deformd-Stride", "48");
+        dfm_response_header(response, "Deformd-Layout", "matrix:f32x12@0");
+    } else if (render->head_bytes > 0) {
+        dfm_response_header(response, "Deformd-Frames", "%" PRIu64, frames);
+        dfm_response_header(response, "Deformd-Vertices", "%u", dfm_render_element_count(render));
+    } else {
+        dfm_attributes_add_headers(&render->wanted.layout, frames, render->frames.model, response);
+    }
+}
+
+static void begin_answer(const struct job *job, const dfm_render *render) {
+    const dfm_call *call = job->call;
+    dfm_api_response *response = call->response;
+    uint64_t received_ns = call->request->received_ns;
+    uint64_t queue_ns =
+        received_ns && call->begun_ns > received_ns ? call->begun_ns - received_ns : 0;
+    dfm_response_begin(response, call->request, 200);
+    add_content_headers(render, response);
+    if (render->wanted.output == DFM_OUTPUT_VERTICES)
+        dfm_response_header(response, "Deformd-Skinner", "%s", skinner_name(render));
+    dfm_response_header(response, "Deformd-Unmatched", "%" PRIu64, render->frames.unmatched);
+    dfm_response_header(response, "Server-Timing",
+                        "parse;dur=%.3f, queue;dur=%.3f, solve;dur=%.3f, skin;dur=%.3f, "
+                        "encode;dur=%.3f",
+                        ms(job->parse_ns), ms(queue_ns), ms(job->times.solve_ns),
+                        ms(job->times.skin_ns), ms(job->times.encode_ns));
+}
+
+/* --- answers from one buffer ---------------------------------------------------------------- */
+
+/* Frames without a byte are not looked at, however many were asked for, but for the first. */
+static bool render_all(struct job *job, uint8_t *memory) {
+    dfm_call *call = job->call;
+    const dfm_render *render = &job->render;
+    uint64_t count = render->frame_bytes > 0 ? render->frames.count : 1;
+    dfm_render_write_head(render, memory);
+    memory += render->head_bytes;
+    for (uint64_t i = 0; i < count; i++, memory += render->frame_bytes) {
+        if (!dfm_call_in_time(call, &call->problem) ||
+            !dfm_render_frame(render, i, call->request->worker, memory, &job->times,
+                              &call->problem))
+            return false;
+    }
+    return true;
+}
+
+static void give_back(const dfm_call *call, dfm_buffer *buffer) {
+    const dfm_buffers *buffers = &call->api->config.buffers;
+    buffers->release(buffers->context, buffer);
+}
+
+static void answer_with(struct job *job, dfm_buffer *buffer, size_t size) {
+    dfm_call *call = job->call;
+    begin_answer(job, &job->render);
+    dfm_response_buffer(call->response, dfm_result_media[job->render.wanted.format],
+                        &call->api->config.buffers, buffer, size);
+}
+
+/* Renders straight into the response's buffer. False: call->problem. */
+static bool answer_whole(struct job *job) {
+    dfm_buffer *buffer = dfm_call_result(job->call, job->render.total_bytes);
+    if (!buffer)
+        return false;
+    if (!render_all(job, buffer->data)) {
+        give_back(job->call, buffer);
+        return false;
+    }
+    answer_with(job, buffer, (size_t)job->render.total_bytes);
+    return true;
+}
+
+/* --- JSON ----------------------------------------------------------------------------------- */
+
+static bool check_json_size(const dfm_render *render, dfm_problem *problem) {
+    uint64_t bytes = render->total_bytes;
+    if (bytes < render->frames.count)
+        bytes = render->frames.count; /* each prints something */
     if (bytes <= DFM_JSON_RESULT_MAX_BYTES)
         return true;
     dfm_problem_set(problem, DFM_PROBLEM_RESULT_TOO_LARGE,
-                    "JSON is for results of at most %d bytes of vertex data, this one has %" PRIu64
+                    "JSON is for results of at most %d bytes in raw form, this one has %" PRIu64
                     ": ask for raw",
                     DFM_JSON_RESULT_MAX_BYTES, bytes);
     problem->has_sizes = true;
@@ -77,110 +122,33 @@ static bool check_json_size(uint64_t bytes, dfm_problem *problem) {
     return false;
 }
 
-static bool measure(struct job *job) {
-    const dfm_layout *layout = &job->wanted.layout;
-    if (__builtin_mul_overflow(layout->frame_bytes, job->frames.count, &job->result_bytes))
-        job->result_bytes = UINT64_MAX; /* over every limit */
-    return job->wanted.format == RESULT_RAW ||
-           check_json_size(job->result_bytes, &job->call->problem);
-}
-
-/* --- frames --------------------------------------------------------------------------------- */
-
-/* Renders frame `index` into memory of frame_bytes. */
-static bool render_frame(struct job *job, uint64_t index, uint8_t *memory) {
-    dfm_call *call = job->call;
-    dfm_error error = {0};
-    if (!dfm_call_in_time(call, &call->problem) ||
-        !dfm_frames_load(&job->frames, index, job->worker, &call->problem))
-        return false;
-    if (dfm_deform(&job->resident->target, &job->worker->workspace, call->request->worker,
-                   &job->wanted.layout, memory, &job->times, &error) == DFM_OK)
-        return true;
-    dfm_problem_from_error(&call->problem, DFM_SUBJECT_POSE, &error);
-    if (job->frames.count > 1)
-        call->problem.item = (int64_t)index;
-    return false;
-}
-
-static bool render_all(struct job *job, uint8_t *memory) {
-    for (uint64_t i = 0; i < job->frames.count; i++) {
-        if (!render_frame(job, i, memory + i * job->wanted.layout.frame_bytes))
-            return false;
-    }
-    return true;
-}
-
-/* --- answers -------------------------------------------------------------------------------- */
-
-static double ms(uint64_t ns) {
-    return (double)ns / 1e6;
-}
-
-static const char *skinner_name(const struct job *job) {
-    return job->resident->target.skinner->backend->name;
-}
-
-static void add_headers(const struct job *job) {
-    const dfm_call *call = job->call;
-    dfm_api_response *response = call->response;
-    uint64_t received_ns = call->request->received_ns;
-    uint64_t queue_ns =
-        received_ns && call->begun_ns > received_ns ? call->begun_ns - received_ns : 0;
-    dfm_attributes_add_headers(&job->wanted.layout, job->frames.count, job->frames.model, response);
-    dfm_response_header(response, "Deformd-Skinner", "%s", skinner_name(job));
-    dfm_response_header(response, "Deformd-Unmatched", "%" PRIu64, job->frames.unmatched);
-    dfm_response_header(response, "Server-Timing",
-                        "parse;dur=%.3f, queue;dur=%.3f, solve;dur=%.3f, skin;dur=%.3f, "
-                        "encode;dur=%.3f",
-                        ms(job->parse_ns), ms(queue_ns), ms(job->times.solve_ns),
-                        ms(job->times.skin_ns), ms(job->times.encode_ns));
-}
-
-static void give_back(const dfm_call *call, dfm_buffer *buffer) {
-    const dfm_buffers *buffers = &call->api->config.buffers;
-    buffers->release(buffers->context, buffer);
-}
-
-static void answer_with(struct job *job, const char *media_type, dfm_buffer *buffer, size_t size) {
-    dfm_call *call = job->call;
-    dfm_response_begin(call->response, call->request, 200);
-    dfm_response_buffer(call->response, media_type, &call->api->config.buffers, buffer, size);
-    add_headers(job);
-}
-
-/* Renders straight into the response's buffer. False: call->problem. */
-static bool answer_raw(struct job *job) {
-    dfm_buffer *buffer = dfm_call_result(job->call, job->result_bytes);
-    if (!buffer)
-        return false;
-    if (!render_all(job, buffer->data)) {
-        give_back(job->call, buffer);
-        return false;
-    }
-    answer_with(job, DFM_MEDIA_BYTES, buffer, (size_t)job->result_bytes);
-    return true;
-}
-
 /* Prints rendered frames into a buffer of its own. */
 static bool print_json(struct job *job, const uint8_t *frames) {
-    const dfm_result_json result = {.skinner = skinner_name(job),
-                                    .unmatched = job->frames.unmatched,
-                                    .vertex_count = job->frames.model->pmx.vertices.count,
-                                    .frame_count = job->frames.count,
-                                    .layout = &job->wanted.layout};
+    const dfm_render *render = &job->render;
+    bool bones = render->wanted.output == DFM_OUTPUT_BONES;
+    dfm_result_json result = {.skinner = bones ? NULL : skinner_name(render),
+                              .element_count = dfm_render_element_count(render),
+                              .unmatched = render->frames.unmatched,
+                              .frame_count = render->frames.count,
+                              .frame_bytes = render->frame_bytes};
+    if (bones)
+        dfm_result_json_of_bones(&result);
+    else
+        dfm_result_json_of_layout(&result, &render->wanted.layout);
     dfm_buffer *buffer = dfm_call_result(job->call, dfm_result_json_bound(&result));
     if (!buffer)
         return false;
     uint64_t begun_ns = dfm_call_now_ns();
     size_t size = dfm_result_json_write(&result, frames, (char *)buffer->data);
     job->times.encode_ns += dfm_call_now_ns() - begun_ns;
-    answer_with(job, DFM_MEDIA_JSON, buffer, size);
+    answer_with(job, buffer, size);
     return true;
 }
 
 static bool answer_json(struct job *job) {
-    dfm_buffer *frames = dfm_call_result(job->call, job->result_bytes);
+    if (!check_json_size(&job->render, &job->call->problem))
+        return false;
+    dfm_buffer *frames = dfm_call_result(job->call, job->render.total_bytes);
     if (!frames)
         return false;
     bool good = render_all(job, frames->data) && print_json(job, frames->data);
@@ -188,35 +156,57 @@ static bool answer_json(struct job *job) {
     return good;
 }
 
+/* --- streams -------------------------------------------------------------------------------- */
+
+static bool answer_stream(struct job *job) {
+    dfm_call *call = job->call;
+    dfm_api_stream *stream = dfm_result_stream_create(call, &job->render, &job->times);
+    if (!stream)
+        return false;
+    const dfm_render *render = dfm_result_stream_render(stream);
+    begin_answer(job, render);
+    dfm_response_header(call->response, "Content-Type", "%s",
+                        dfm_result_media[render->wanted.format]);
+    call->response->stream = stream;
+    return true;
+}
+
 /* --- the way from the request to the answer ------------------------------------------------- */
 
 /* Reads query and body. False: call->problem. */
 static bool prepare(struct job *job) {
     dfm_call *call = job->call;
-    const dfm_model *model = job->resident->target.model;
+    dfm_render *render = &job->render;
+    dfm_wanted *wanted = &render->wanted;
+    const dfm_deform_target *target = &render->resident->target;
+    dfm_api_worker *worker = &call->api->workers[call->request->worker];
     dfm_error error = {0};
-    if (!read_wanted(&call->query, call->request->headers.accept, &job->wanted, &call->problem) ||
-        !dfm_attributes_finish(&job->wanted.layout, model, &call->problem))
+    if (!dfm_wanted_read(wanted, &call->query, call->request->headers.accept, &call->problem) ||
+        !dfm_attributes_finish(&wanted->layout, target->model, &call->problem))
         return false;
-    if (dfm_workspace_reserve(&job->worker->workspace, job->resident->target.bind, &error) !=
-        DFM_OK) {
+    if (dfm_workspace_reserve(&worker->workspace, target->bind, &error) != DFM_OK) {
         dfm_problem_from_error(&call->problem, DFM_SUBJECT_POSE, &error);
         return false;
     }
-    bool good = dfm_frames_open(&job->frames, call, model, job->wanted.ignore_unknown, job->worker);
+    bool good = dfm_frames_open(&render->frames, call, target->model, wanted->ignore_unknown,
+                                wanted->ik, worker);
     job->parse_ns = dfm_call_now_ns() - call->begun_ns;
-    return good && measure(job);
+    return good && dfm_render_measure(render, &call->problem);
+}
+
+static bool answer(struct job *job) {
+    if (job->render.wanted.format == DFM_RESULT_JSON)
+        return answer_json(job);
+    return dfm_result_is_streamed(&job->render) ? answer_stream(job) : answer_whole(job);
 }
 
 void dfm_deform_handle(dfm_call *call) {
-    struct job job = {.call = call, .worker = &call->api->workers[call->request->worker]};
-    job.resident = dfm_call_resident(call);
-    if (!job.resident)
+    struct job job = {.call = call};
+    dfm_resident *resident = dfm_call_resident(call);
+    if (!resident)
         return;
-    bool good =
-        prepare(&job) && (job.wanted.format == RESULT_JSON ? answer_json(&job) : answer_raw(&job));
-    if (!good)
+    dfm_render_begin(&job.render, call->api, resident);
+    if (!prepare(&job) || !answer(&job))
         dfm_call_fail(call);
-    dfm_frames_free(&job.frames);
-    dfm_resident_release(job.resident);
+    dfm_render_free(&job.render);
 }

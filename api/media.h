@@ -13,6 +13,9 @@
 #define DFM_MEDIA_MULTIPART "multipart/form-data"
 #define DFM_MEDIA_POSE "application/x-deformd-pose"
 #define DFM_MEDIA_MATRICES "application/x-deformd-matrices"
+#define DFM_MEDIA_VPD "text/x-vpd"
+#define DFM_MEDIA_PC2 "application/x-pc2"
+#define DFM_MEDIA_MDD "application/x-mdd"
 #define DFM_MEDIA_YAML "application/yaml"
 
 /* Whether a Content-Type is `type` ("application/json"), parameters and case aside. */

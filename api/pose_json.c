@@ -1,7 +1,5 @@
 #include "api/pose_json.h"
 
-#include "api/pointer.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,56 +27,6 @@ double dfm_pose_determinant(const double matrix[12]) {
     const double *x = matrix, *y = matrix + 4, *z = matrix + 8;
     return x[0] * (y[1] * z[2] - y[2] * z[1]) - x[1] * (y[0] * z[2] - y[2] * z[0]) +
            x[2] * (y[0] * z[1] - y[1] * z[0]);
-}
-
-/* --- problems ------------------------------------------------------------------------------- */
-
-/* Points the problem to where the reader is, and to `key` in there unless NULL. */
-static bool point_here(dfm_pose_reader *reader, const dfm_json_string *key) {
-    dfm_pointer pointer;
-    dfm_pointer_begin(&pointer, reader->problem);
-    dfm_pointer_add(&pointer, reader->frame >= 0 ? "poses" : NULL);
-    dfm_pointer_add_index(&pointer, reader->frame);
-    dfm_pointer_add(&pointer, reader->member);
-    if (reader->name)
-        dfm_pointer_add_string(&pointer, reader->name);
-    dfm_pointer_add(&pointer, reader->field);
-    dfm_pointer_add_index(&pointer, reader->row);
-    dfm_pointer_add_index(&pointer, reader->column);
-    if (key)
-        dfm_pointer_add_string(&pointer, key);
-    return false;
-}
-
-#define FAIL(reader, ...)                                                                          \
-    (dfm_problem_set((reader)->problem, DFM_PROBLEM_INVALID_POSE, __VA_ARGS__),                    \
-     point_here((reader), NULL))
-#define FAIL_KEY(reader, key, ...)                                                                 \
-    (dfm_problem_set((reader)->problem, DFM_PROBLEM_INVALID_POSE, __VA_ARGS__),                    \
-     point_here((reader), (key)))
-
-static bool fail_syntax(dfm_pose_reader *reader) {
-    size_t line, column;
-    dfm_json_position(&reader->json, reader->json.error_offset, &line, &column);
-    dfm_problem_set(reader->problem, DFM_PROBLEM_INVALID_JSON, "line %zu, column %zu: %s", line,
-                    column, reader->json.error);
-    reader->problem->offset = (int64_t)reader->json.error_offset;
-    return false;
-}
-
-/* What follows is no `expected`: not JSON at all, or JSON of another type. */
-static bool fail_type(dfm_pose_reader *reader, const char *expected) {
-    if (reader->json.error)
-        return fail_syntax(reader);
-    dfm_json_type type = dfm_json_peek(&reader->json);
-    if (!dfm_json_skip(&reader->json))
-        return fail_syntax(reader);
-    return FAIL(reader, "%s expected, not %s", expected, dfm_json_type_name(type));
-}
-
-/* A container has been left: by its closing bracket, or because of an error. */
-static bool left(dfm_pose_reader *reader) {
-    return reader->json.error ? fail_syntax(reader) : true;
 }
 
 /* --- names ---------------------------------------------------------------------------------- */
@@ -161,7 +109,7 @@ static bool find(dfm_pose_reader *reader, const struct kind *kind, const dfm_jso
     }
     uint32_t *stamp = &reader->scratch->stamps[kind->stamp_first + (size_t)*index];
     if (*stamp == reader->scratch->generation)
-        return FAIL(reader, "the same %s is given twice", kind->what);
+        return DFM_POSE_FAIL(reader, "the same %s is given twice", kind->what);
     *stamp = reader->scratch->generation;
     return true;
 }
@@ -182,92 +130,73 @@ static struct kind ik_of(const dfm_model *model) {
 
 /* --- values --------------------------------------------------------------------------------- */
 
-static bool read_number(dfm_pose_reader *reader, double *number) {
-    if (!dfm_json_number(&reader->json, number))
-        return fail_type(reader, "a number");
-    if (!(fabs(*number) <= DFM_POSE_MAX_NUMBER))
-        return FAIL(reader, "a number within 1e18 expected");
-    return true;
-}
-
-/* An array of exactly `count` numbers; `position` is what a pointer calls their place. */
-static bool read_numbers(dfm_pose_reader *reader, double *numbers, int64_t count,
-                         int64_t *position) {
-    if (!dfm_json_enter_array(&reader->json))
-        return fail_type(reader, "an array");
-    int64_t received = 0;
-    for (; dfm_json_next_item(&reader->json); received++) {
-        double surplus;
-        *position = received;
-        if (!read_number(reader, received < count ? &numbers[received] : &surplus))
-            return false;
-    }
-    *position = -1;
-    if (!left(reader))
-        return false;
-    return received == count ||
-           FAIL(reader, "%lld numbers expected, not %lld", (long long)count, (long long)received);
-}
-
 static bool read_rotation(dfm_pose_reader *reader, dfm_bone_pose *bone) {
-    if (!read_numbers(reader, bone->rotation, 4, &reader->row))
+    if (!dfm_pose_read_numbers(reader, bone->rotation, 4, &reader->row))
         return false;
-    return dfm_pose_normalize(bone->rotation) || FAIL(reader, "the quaternion is zero");
+    return dfm_pose_normalize(bone->rotation) || DFM_POSE_FAIL(reader, "the quaternion is zero");
 }
 
 /* A bone's {"rotation": [...], "translation": [...]}. */
-static bool read_bone(dfm_pose_reader *reader, dfm_bone_pose *bone) {
+static bool read_bone(dfm_pose_reader *reader, dfm_bone_pose *bone, uint8_t *given) {
     static const char *const fields[] = {"rotation", "translation"};
     bool seen[2] = {false, false};
     dfm_json_string key;
     if (!dfm_json_enter_object(&reader->json))
-        return fail_type(reader, "an object");
+        return dfm_pose_fail_type(reader, "an object");
     while (dfm_json_next_key(&reader->json, &key)) {
         int field = dfm_json_string_is(&key, fields[0])   ? 0
                     : dfm_json_string_is(&key, fields[1]) ? 1
                                                           : -1;
         if (field < 0)
-            return FAIL_KEY(reader, &key, "rotation or translation expected");
+            return DFM_POSE_FAIL_KEY(reader, &key, "rotation or translation expected");
         if (seen[field])
-            return FAIL_KEY(reader, &key, "%s is given twice", fields[field]);
+            return DFM_POSE_FAIL_KEY(reader, &key, "%s is given twice", fields[field]);
         seen[field] = true;
         reader->field = fields[field];
         if (field == 0 ? !read_rotation(reader, bone)
-                       : !read_numbers(reader, bone->translation, 3, &reader->row))
+                       : !dfm_pose_read_numbers(reader, bone->translation, 3, &reader->row))
             return false;
         reader->field = NULL;
+        *given |= field == 0 ? DFM_GIVEN_ROTATION : DFM_GIVEN_TRANSLATION;
     }
-    return left(reader);
+    return dfm_pose_left(reader);
+}
+
+/* Where it is marked that item `index` was given: nowhere, unless it overrides. */
+static uint8_t *mark_of(uint8_t *marks, int64_t index, uint8_t *nowhere) {
+    return marks && index >= 0 ? &marks[index] : nowhere;
 }
 
 static bool read_bones(dfm_pose_reader *reader, dfm_pose *pose) {
     struct kind kind = bones_of(reader->model);
     dfm_json_string key;
     if (!dfm_json_enter_object(&reader->json))
-        return fail_type(reader, "an object");
+        return dfm_pose_fail_type(reader, "an object");
     while (dfm_json_next_key(&reader->json, &key)) {
         dfm_bone_pose ignored;
+        uint8_t nowhere = 0, *marks = reader->overrides ? reader->overrides->bones : NULL;
         int64_t index;
         reader->name = &key;
         if (!find(reader, &kind, &key, &index) ||
-            !read_bone(reader, index < 0 ? &ignored : &pose->bones[index]))
+            !read_bone(reader, index < 0 ? &ignored : &pose->bones[index],
+                       mark_of(marks, index, &nowhere)))
             return false;
         reader->name = NULL;
     }
-    return left(reader);
+    return dfm_pose_left(reader);
 }
 
 static bool read_matrix(dfm_pose_reader *reader, double matrix[12]) {
-    if (!read_numbers(reader, matrix, 12, &reader->column))
+    if (!dfm_pose_read_numbers(reader, matrix, 12, &reader->column))
         return false;
     double determinant = dfm_pose_determinant(matrix);
     return determinant > DFM_POSE_MIN_DETERMINANT ||
-           FAIL(reader, "the determinant is %g, more than 1e-8 expected", determinant);
+           DFM_POSE_FAIL(reader, "the determinant is %g, more than 1e-8 expected", determinant);
 }
 
 static bool read_matrices(dfm_pose_reader *reader, dfm_pose *pose) {
     if (!dfm_json_enter_array(&reader->json))
-        return fail_type(reader, "an array");
+        return dfm_pose_fail_type(reader, "an array");
     int64_t received = 0;
     for (; dfm_json_next_item(&reader->json); received++) {
         double surplus[12];
@@ -276,28 +205,30 @@ static bool read_matrices(dfm_pose_reader *reader, dfm_pose *pose) {
             return false;
     }
     reader->row = -1;
-    if (!left(reader))
+    if (!dfm_pose_left(reader))
         return false;
     pose->has_matrices = true;
-    return received == pose->bone_count ||
-           FAIL(reader, "%u matrices expected, not %lld", pose->bone_count, (long long)received);
+    return received == pose->bone_count || DFM_POSE_FAIL(reader, "%u matrices expected, not %lld",
+                                                         pose->bone_count, (long long)received);
 }
 
 static bool read_morphs(dfm_pose_reader *reader, dfm_pose *pose) {
     struct kind kind = morphs_of(reader->model);
     dfm_json_string key;
     if (!dfm_json_enter_object(&reader->json))
-        return fail_type(reader, "an object");
+        return dfm_pose_fail_type(reader, "an object");
     while (dfm_json_next_key(&reader->json, &key)) {
         double ignored;
+        uint8_t nowhere, *marks = reader->overrides ? reader->overrides->morphs : NULL;
         int64_t index;
         reader->name = &key;
         if (!find(reader, &kind, &key, &index) ||
-            !read_number(reader, index < 0 ? &ignored : &pose->morph_weights[index]))
+            !dfm_pose_read_number(reader, index < 0 ? &ignored : &pose->morph_weights[index]))
             return false;
+        *mark_of(marks, index, &nowhere) = 1;
         reader->name = NULL;
     }
-    return left(reader);
+    return dfm_pose_left(reader);
 }
 
 static bool read_ik_names(dfm_pose_reader *reader, dfm_pose *pose) {
@@ -305,19 +236,21 @@ static bool read_ik_names(dfm_pose_reader *reader, dfm_pose *pose) {
     dfm_json_string key;
     while (dfm_json_next_key(&reader->json, &key)) {
         bool on;
+        uint8_t nowhere, *marks = reader->overrides ? reader->overrides->ik : NULL;
         int64_t index;
         reader->name = &key;
         if (!find(reader, &kind, &key, &index))
             return false;
         if (!dfm_json_bool(&reader->json, &on))
-            return fail_type(reader, "a boolean");
+            return dfm_pose_fail_type(reader, "a boolean");
         if (index >= 0 && !(reader->model->pmx.bones[index].flags & DFM_BONE_IK))
-            return FAIL(reader, "this bone has no IK");
+            return DFM_POSE_FAIL(reader, "this bone has no IK");
         if (index >= 0)
             pose->ik_off[index] = !on;
+        *mark_of(marks, index, &nowhere) = 1;
         reader->name = NULL;
     }
-    return left(reader);
+    return dfm_pose_left(reader);
 }
 
 static bool read_ik(dfm_pose_reader *reader, dfm_pose *pose) {
@@ -325,16 +258,22 @@ static bool read_ik(dfm_pose_reader *reader, dfm_pose *pose) {
     if (dfm_json_enter_object(&reader->json))
         return read_ik_names(reader, pose);
     if (!dfm_json_bool(&reader->json, &on))
-        return fail_type(reader, "true, false or an object");
+        return dfm_pose_fail_type(reader, "true, false or an object");
     if (pose->bone_count)
         memset(pose->ik_off, !on, pose->bone_count);
+    if (pose->bone_count && reader->overrides)
+        memset(reader->overrides->ik, 1, pose->bone_count);
     return true;
 }
 
 /* --- poses ---------------------------------------------------------------------------------- */
 
-enum { BONES, MATRICES, MORPHS, IK, POSES, MEMBER_COUNT };
-static const char *const members[MEMBER_COUNT] = {"bones", "matrices", "morphs", "ik", "poses"};
+enum { BONES, MATRICES, MORPHS, IK, POSES, MOTION, FRAMES, OVERRIDES, MEMBER_COUNT };
+static const char *const members[MEMBER_COUNT] = {"bones", "matrices", "morphs", "ik",
+                                                  "poses", "motion",   "frames", "overrides"};
+#define BIT(member) (1u << (member))
+static const unsigned OF_A_POSE = BIT(BONES) | BIT(MATRICES) | BIT(MORPHS) | BIT(IK);
+static const unsigned OF_A_MOTION = BIT(MOTION) | BIT(FRAMES) | BIT(OVERRIDES);
 
 static int find_member(const dfm_json_string *key) {
     for (int i = 0; i < MEMBER_COUNT; i++) {
@@ -351,51 +290,110 @@ static void next_generation(dfm_pose_scratch *scratch) {
     }
 }
 
+/* What may stand beside a member: what it is part of. */
+static unsigned companions(int member) {
+    unsigned of_a_motion = BIT(member) & OF_A_MOTION;
+    return of_a_motion ? OF_A_MOTION : BIT(member) & OF_A_POSE ? OF_A_POSE : 0;
+}
+
 /* Whether the member may stand here; `seen` are those before it, as bits. */
 static bool check_member(dfm_pose_reader *reader, int member, unsigned seen,
-                         const dfm_json_string *key, bool may_be_list) {
-    if (member < 0 || (member == POSES && !may_be_list))
-        return FAIL_KEY(reader, key, "bones, matrices, morphs%s expected",
-                        may_be_list ? ", ik or poses" : " or ik");
-    if (seen & 1u << member)
-        return FAIL_KEY(reader, key, "%s is given twice", members[member]);
-    if ((member == BONES && seen & 1u << MATRICES) || (member == MATRICES && seen & 1u << BONES))
-        return FAIL_KEY(reader, key, "matrices stand in place of bones, not beside them");
-    if (seen & 1u << POSES || (member == POSES && seen))
-        return FAIL_KEY(reader, key, "poses stands alone");
+                         const dfm_json_string *key, bool is_body) {
+    if (member < 0 || (member >= POSES && !is_body))
+        return DFM_POSE_FAIL_KEY(reader, key, "bones, matrices, morphs%s expected",
+                                 is_body ? ", ik, poses or motion" : " or ik");
+    if (seen & BIT(member))
+        return DFM_POSE_FAIL_KEY(reader, key, "%s is given twice", members[member]);
+    if (member == MATRICES && reader->overrides)
+        return DFM_POSE_FAIL_KEY(reader, key, "matrices override nothing: they are a whole pose");
+    if ((member == BONES && seen & BIT(MATRICES)) || (member == MATRICES && seen & BIT(BONES)))
+        return DFM_POSE_FAIL_KEY(reader, key, "matrices stand in place of bones, not beside them");
+    if (seen & BIT(POSES) || (member == POSES && seen))
+        return DFM_POSE_FAIL_KEY(reader, key, "poses stands alone");
+    if (seen & ~companions(member))
+        return DFM_POSE_FAIL_KEY(reader, key, "beside a motion stand frames and overrides");
     return true;
 }
 
 static bool read_list(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list);
+static bool read_overrides(dfm_pose_reader *reader, dfm_motion_frames *motion);
+
+static bool read_value(dfm_pose_reader *reader, int member, dfm_pose *pose, dfm_pose_list *list) {
+    switch (member) {
+    case BONES:
+        return read_bones(reader, pose);
+    case MATRICES:
+        return read_matrices(reader, pose);
+    case MORPHS:
+        return read_morphs(reader, pose);
+    case IK:
+        return read_ik(reader, pose);
+    case MOTION:
+        return dfm_motion_json_read_id(reader, &list->motion);
+    default:
+        return dfm_motion_json_read_frames(reader, &list->motion);
+    }
+}
 
 static bool read_member(dfm_pose_reader *reader, int member, dfm_pose *pose, dfm_pose_list *list) {
-    static bool (*const readers[])(dfm_pose_reader *, dfm_pose *) = {read_bones, read_matrices,
-                                                                     read_morphs, read_ik};
     if (member == POSES)
         return read_list(reader, pose, list);
+    if (member == OVERRIDES)
+        return read_overrides(reader, &list->motion);
     reader->member = members[member];
-    bool good = readers[member](reader, pose);
+    bool good = read_value(reader, member, pose, list);
     if (good)
         reader->member = NULL;
     return good;
 }
 
-/* One pose; `list`: the body's own object, which may hold "poses" instead; NULL: one of those. */
-static bool read_pose(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list) {
-    unsigned seen = 0;
+/* The members of one pose; `list`: of the body's own object, which may hold "poses" or a motion
+ * instead; NULL: of one of those. */
+static bool read_members(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list,
+                         unsigned *seen) {
     dfm_json_string key;
     next_generation(reader->scratch);
     if (!dfm_json_enter_object(&reader->json))
-        return fail_type(reader, "an object");
+        return dfm_pose_fail_type(reader, "an object");
     while (dfm_json_next_key(&reader->json, &key)) {
         int member = find_member(&key);
-        if (!check_member(reader, member, seen, &key, list != NULL))
+        if (!check_member(reader, member, *seen, &key, list != NULL))
             return false;
-        seen |= 1u << member;
+        *seen |= BIT(member);
         if (!read_member(reader, member, pose, list))
             return false;
     }
-    return left(reader);
+    return dfm_pose_left(reader);
+}
+
+static bool read_pose(dfm_pose_reader *reader, dfm_pose *pose) {
+    unsigned seen = 0;
+    return read_members(reader, pose, NULL, &seen);
+}
+
+static bool read_overrides(dfm_pose_reader *reader, dfm_motion_frames *motion) {
+    motion->overrides = dfm_overrides_create(reader->model);
+    if (!motion->overrides) {
+        dfm_problem_set(reader->problem, DFM_PROBLEM_OUT_OF_MEMORY, "no memory for overrides");
+        return false;
+    }
+    reader->outer = members[OVERRIDES];
+    reader->overrides = motion->overrides;
+    bool good = read_pose(reader, &motion->overrides->pose);
+    reader->outer = NULL;
+    reader->overrides = NULL;
+    return good;
+}
+
+/* Whether the body's members make a motion that is whole. */
+static bool check_motion(dfm_pose_reader *reader, unsigned seen, dfm_pose_list *list) {
+    list->is_motion = seen & BIT(MOTION);
+    if (list->is_motion)
+        list->count = 0;
+    if (list->is_motion || !(seen & OF_A_MOTION))
+        return true;
+    reader->member = members[seen & BIT(FRAMES) ? FRAMES : OVERRIDES];
+    return DFM_POSE_FAIL(reader, "there is no motion beside it");
 }
 
 static bool add_offset(dfm_pose_reader *reader, dfm_pose_list *list, size_t *capacity) {
@@ -418,24 +416,24 @@ static bool read_list(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *li
     list->count = 0;
     reader->member = "poses";
     if (!dfm_json_enter_array(&reader->json))
-        return fail_type(reader, "an array");
+        return dfm_pose_fail_type(reader, "an array");
     reader->member = NULL;
     while (dfm_json_next_item(&reader->json)) {
         reader->frame = (int64_t)list->count;
         dfm_pose_reset(pose);
-        if (!add_offset(reader, list, &capacity) || !read_pose(reader, pose, NULL))
+        if (!add_offset(reader, list, &capacity) || !read_pose(reader, pose))
             return false;
     }
     reader->frame = -1;
-    if (!left(reader))
+    if (!dfm_pose_left(reader))
         return false;
     reader->member = "poses";
-    bool some = list->count > 0 || FAIL(reader, "one pose or more expected");
+    bool some = list->count > 0 || DFM_POSE_FAIL(reader, "one pose or more expected");
     reader->member = NULL;
     return some;
 }
 
-static bool fail_unknown(dfm_pose_reader *reader) {
+static bool fail_unknown(dfm_pose_reader *reader, const char *outer) {
     dfm_problem *problem = reader->problem;
     dfm_problem_set(problem, DFM_PROBLEM_UNKNOWN_NAME,
                     "%llu name%s that the model lacks, first %s in %s; ?unknown=ignore passes over "
@@ -445,18 +443,24 @@ static bool fail_unknown(dfm_pose_reader *reader) {
     problem->unknown_count = reader->unmatched;
     const dfm_problem_name *first = &problem->unknown[0];
     dfm_json_string name = {.data = first->name, .length = strlen(first->name)};
+    reader->outer = outer;
     reader->frame = first->frame;
     reader->member = first->member;
-    return point_here(reader, first->cut ? NULL : &name);
+    return dfm_pose_point(reader, first->cut ? NULL : &name);
 }
 
 bool dfm_pose_json_read_body(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_list *list) {
+    unsigned seen = 0;
     *list = (dfm_pose_list){.count = 1};
-    if (!read_pose(reader, pose, list))
+    dfm_motion_frames_begin(&list->motion);
+    if (!read_members(reader, pose, list, &seen))
         return false;
     if (!dfm_json_finish(&reader->json))
-        return fail_syntax(reader);
-    return reader->ignore_unknown || reader->unmatched == 0 || fail_unknown(reader);
+        return dfm_pose_fail_syntax(reader);
+    if (!check_motion(reader, seen, list))
+        return false;
+    return reader->ignore_unknown || reader->unmatched == 0 ||
+           fail_unknown(reader, list->is_motion ? members[OVERRIDES] : NULL);
 }
 
 bool dfm_pose_json_read_again(dfm_pose_reader *reader, uint32_t offset, dfm_pose *pose) {
@@ -464,7 +468,13 @@ bool dfm_pose_json_read_again(dfm_pose_reader *reader, uint32_t offset, dfm_pose
     reader->json.fresh = false;
     reader->json.depth = 0;
     dfm_pose_reset(pose);
-    return read_pose(reader, pose, NULL);
+    return read_pose(reader, pose);
+}
+
+void dfm_pose_list_free(dfm_pose_list *list) {
+    free(list->offsets);
+    list->offsets = NULL;
+    dfm_motion_frames_free(&list->motion);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */

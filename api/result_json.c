@@ -5,19 +5,36 @@
 #include <string.h>
 
 enum {
-    HEAD_BYTES = 192,     /* what stands before and behind the frames */
-    ATTRIBUTE_BYTES = 24, /* "edge_scale":[ ... ], */
-    NUMBER_BYTES = 17     /* "-1.23456789e-38", and what follows it */
+    HEAD_BYTES = 192, /* what stands before and behind the frames */
+    ARRAY_BYTES = 24, /* "edge_scale":[ ... ], */
+    NUMBER_BYTES = 17 /* "-1.23456789e-38", and what follows it */
 };
 
+void dfm_result_json_of_layout(dfm_result_json *result, const dfm_layout *layout) {
+    result->elements = "vertices";
+    result->array_count = layout->attribute_count;
+    for (uint32_t i = 0; i < layout->attribute_count; i++)
+        result->arrays[i] =
+            (dfm_result_array){.name = dfm_attribute_name(layout->attributes[i]),
+                               .components = dfm_attribute_components(layout->attributes[i]),
+                               .offset_bytes = layout->offset_bytes[i],
+                               .stride_bytes = layout->stride_bytes};
+}
+
+void dfm_result_json_of_bones(dfm_result_json *result) {
+    result->elements = "bones";
+    result->array_count = 1;
+    result->arrays[0] = (dfm_result_array){
+        .name = "matrices", .components = 12, .stride_bytes = 12 * sizeof(float)};
+}
+
 size_t dfm_result_json_bound(const dfm_result_json *result) {
-    const dfm_layout *layout = result->layout;
-    size_t frame = 2, vertex = 0;
-    for (uint32_t i = 0; i < layout->attribute_count; i++) {
-        frame += ATTRIBUTE_BYTES;
-        vertex += dfm_attribute_components(layout->attributes[i]) * NUMBER_BYTES + 3;
+    size_t frame = 2, element = 0;
+    for (uint32_t i = 0; i < result->array_count; i++) {
+        frame += ARRAY_BYTES;
+        element += result->arrays[i].components * NUMBER_BYTES + 3;
     }
-    return HEAD_BYTES + (size_t)result->frame_count * (frame + 1 + result->vertex_count * vertex);
+    return HEAD_BYTES + (size_t)result->frame_count * (frame + 1 + result->element_count * element);
 }
 
 static char *put_text(char *out, const char *text) {
@@ -48,18 +65,16 @@ static char *put_element(char *out, const uint8_t *data, uint32_t components) {
     return out;
 }
 
-static char *put_attribute(char *out, const dfm_result_json *result, uint32_t i,
-                           const uint8_t *frame) {
-    const dfm_layout *layout = result->layout;
-    uint32_t components = dfm_attribute_components(layout->attributes[i]);
-    const uint8_t *data = frame + layout->offset_bytes[i];
+static char *put_array(char *out, const dfm_result_json *result, const dfm_result_array *array,
+                       const uint8_t *frame) {
+    const uint8_t *data = frame + array->offset_bytes;
     *out++ = '"';
-    out = put_text(out, dfm_attribute_name(layout->attributes[i]));
+    out = put_text(out, array->name);
     out = put_text(out, "\":[");
-    for (uint32_t v = 0; v < result->vertex_count; v++, data += layout->stride_bytes) {
-        if (v > 0)
+    for (uint32_t i = 0; i < result->element_count; i++, data += array->stride_bytes) {
+        if (i > 0)
             *out++ = ',';
-        out = put_element(out, data, components);
+        out = put_element(out, data, array->components);
     }
     *out++ = ']';
     return out;
@@ -67,10 +82,10 @@ static char *put_attribute(char *out, const dfm_result_json *result, uint32_t i,
 
 static char *put_frame(char *out, const dfm_result_json *result, const uint8_t *frame) {
     *out++ = '{';
-    for (uint32_t i = 0; i < result->layout->attribute_count; i++) {
+    for (uint32_t i = 0; i < result->array_count; i++) {
         if (i > 0)
             *out++ = ',';
-        out = put_attribute(out, result, i, frame);
+        out = put_array(out, result, &result->arrays[i], frame);
     }
     *out++ = '}';
     return out;
@@ -78,14 +93,15 @@ static char *put_frame(char *out, const dfm_result_json *result, const uint8_t *
 
 size_t dfm_result_json_write(const dfm_result_json *result, const uint8_t *frames, char *out) {
     char *at = out;
-    at += sprintf(at,
-                  "{\"skinner\":\"%.16s\",\"vertices\":%" PRIu32 ",\"unmatched\":%" PRIu64
-                  ",\"frames\":[",
-                  result->skinner, result->vertex_count, result->unmatched);
+    *at++ = '{';
+    if (result->skinner)
+        at += sprintf(at, "\"skinner\":\"%.16s\",", result->skinner);
+    at += sprintf(at, "\"%s\":%" PRIu32 ",\"unmatched\":%" PRIu64 ",\"frames\":[", result->elements,
+                  result->element_count, result->unmatched);
     for (uint64_t i = 0; i < result->frame_count; i++) {
         if (i > 0)
             *at++ = ',';
-        at = put_frame(at, result, frames + i * result->layout->frame_bytes);
+        at = put_frame(at, result, frames + i * result->frame_bytes);
     }
     at = put_text(at, "]}");
     return (size_t)(at - out);

@@ -29,6 +29,7 @@ static const dfm_body_type poses[] = {
     {DFM_MEDIA_JSON, DFM_BODY_JSON},
     {DFM_MEDIA_POSE, DFM_BODY_POSE},
     {DFM_MEDIA_MATRICES, DFM_BODY_POSE},
+    {DFM_MEDIA_VPD, DFM_BODY_POSE},
     {NULL, DFM_BODY_NONE},
 };
 
@@ -162,10 +163,11 @@ const dfm_route dfm_routes[] = {
      .lane = DFM_LANE_COMPUTE,
      .handle = dfm_deform_handle,
      .check_query = dfm_deform_check,
-     .query = LIST("attributes", "layout", "components", "format", "unknown"),
-     .media = LIST(DFM_MEDIA_BYTES, DFM_MEDIA_JSON),
-     .headers = LIST("Deformd-Frames", "Deformd-Vertices", "Deformd-Stride", "Deformd-Layout",
-                     "Deformd-Skinner", "Deformd-Unmatched", "Server-Timing"),
+     .query =
+         LIST("attributes", "layout", "components", "format", "unknown", "ik", "output", "scale"),
+     .media = LIST(DFM_MEDIA_BYTES, DFM_MEDIA_JSON, DFM_MEDIA_PC2, DFM_MEDIA_MDD),
+     .headers = LIST("Deformd-Frames", "Deformd-Vertices", "Deformd-Bones", "Deformd-Stride",
+                     "Deformd-Layout", "Deformd-Skinner", "Deformd-Unmatched", "Server-Timing"),
      .body_types = poses},
 };
 const size_t dfm_route_count = sizeof dfm_routes / sizeof *dfm_routes;

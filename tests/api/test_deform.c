@@ -303,7 +303,7 @@ START_TEST(wrong_queries_are_refused_before_the_body_is_read) {
                                         "attributes=colour",
                                         "layout=x",
                                         "components=f64",
-                                        "format=pc2",
+                                        "format=abc",
                                         "frames=1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         api_answer answer = deform(wrong[i], "{}");

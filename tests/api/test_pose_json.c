@@ -36,8 +36,7 @@ static bool read_bytes(const char *text, size_t size, bool ignore_unknown) {
     ck_assert(dfm_pose_json_begin(&reader, model, ignore_unknown, &scratch, body, size, &problem));
     bool good = dfm_pose_json_read_body(&reader, pose, &list);
     unmatched = reader.unmatched;
-    free(list.offsets);
-    list.offsets = NULL;
+    dfm_pose_list_free(&list);
     free(body);
     return good;
 }
@@ -330,7 +329,7 @@ START_TEST(poses_are_listed_and_can_be_read_again_in_any_order) {
     ck_assert_int_eq(pose->ik_off[POSE_IK_BONE], 1);
     ck_assert(dfm_pose_json_read_again(&reader, list.offsets[1], pose));
     at_rest();
-    free(list.offsets);
+    dfm_pose_list_free(&list);
 }
 END_TEST
 

@@ -1,9 +1,10 @@
 /* openapi.yaml against the program: routes, parameters, headers, media types and problems both
  * ways, and every example against the real daemon with the sample figure in it.
  *
- * An example of a request body or parameter must be answered with 2xx, unless an error response of
- * the operation has an example of the same name: then that is the answer, member by member
- * (request_id aside). Every such response example must have its request. */
+ * An example of a parameter is sent with what its `x-beside` says, if anything. An example of a
+ * request body or parameter must be answered with 2xx, unless an error response of the operation
+ * has an example of the same name: then that is the answer, member by member (request_id aside).
+ * Every such response example must have its request. */
 #include <check.h>
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -413,12 +414,21 @@ static void put_required(const operation *o, char *path, size_t size, const char
     }
 }
 
+/* Examples name a motion by an id that nobody can know: it is the one that was uploaded, unless it
+ * is all zeros, which none has. */
+static char *print_example(cJSON *value) {
+    cJSON *motion = cJSON_GetObjectItemCaseSensitive(value, "motion");
+    if (motion && strspn(cJSON_GetStringValue(motion), "0") != strlen(motion_id))
+        cJSON_SetValuestring(motion, motion_id);
+    return cJSON_PrintUnformatted(value);
+}
+
 static void run_body_examples(const operation *o, void *context) {
     size_t *count = context;
     cJSON *content, *example;
     cJSON_ArrayForEach(content, member(member(o->node, "requestBody"), "content")) {
         cJSON_ArrayForEach(example, member(content, "examples")) {
-            char path[256], *text = cJSON_PrintUnformatted(member(example, "value"));
+            char path[256], *text = print_example(member(example, "value"));
             put_path(path, sizeof path, o);
             request what = {
                 .path = path, .content_type = content->string, .body = text, .size = strlen(text)};
@@ -449,9 +459,10 @@ static void run_parameter_example(const operation *o, cJSON *parameter, void *co
     const char *headers[] = {header, NULL};
     request what = {.path = path};
     if (strcmp(in, "query") == 0) {
+        const char *beside = cJSON_GetStringValue(member(parameter, "x-beside"));
         size_t at = strlen(path);
-        snprintf(path + at, sizeof path - at, "%c%s=%s", strchr(path, '?') ? '&' : '?', name,
-                 value);
+        snprintf(path + at, sizeof path - at, "%c%s=%s%s%s", strchr(path, '?') ? '&' : '?', name,
+                 value, beside ? "&" : "", beside ? beside : "");
     } else {
         snprintf(header, sizeof header, "%s: %s", name, value);
         what.headers = headers;

@@ -43,7 +43,7 @@ static void check_with_cjson(const char *body, size_t size) {
 }
 
 static void check_list(dfm_pose_reader *reader, const dfm_pose_list *list) {
-    REQUIRE(list->count > 0);
+    REQUIRE(list->is_motion ? list->count == 0 : list->count > 0);
     for (size_t i = 0; list->is_list && i < list->count; i++) {
         REQUIRE(dfm_pose_json_read_again(reader, list->offsets[i], pose));
         check_pose();
@@ -78,6 +78,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         check_problem(&problem, size - 1);
     }
-    free(list.offsets);
+    dfm_pose_list_free(&list);
     return 0;
 }

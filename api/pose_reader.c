@@ -1,0 +1,70 @@
+#include "api/pose_reader.h"
+
+#include "api/pointer.h"
+
+#include <math.h>
+
+bool dfm_pose_point(dfm_pose_reader *reader, const dfm_json_string *key) {
+    dfm_pointer pointer;
+    dfm_pointer_begin(&pointer, reader->problem);
+    dfm_pointer_add(&pointer, reader->outer);
+    dfm_pointer_add(&pointer, reader->frame >= 0 ? "poses" : NULL);
+    dfm_pointer_add_index(&pointer, reader->frame);
+    dfm_pointer_add(&pointer, reader->member);
+    if (reader->name)
+        dfm_pointer_add_string(&pointer, reader->name);
+    dfm_pointer_add(&pointer, reader->field);
+    dfm_pointer_add_index(&pointer, reader->row);
+    dfm_pointer_add_index(&pointer, reader->column);
+    if (key)
+        dfm_pointer_add_string(&pointer, key);
+    return false;
+}
+
+bool dfm_pose_fail_syntax(dfm_pose_reader *reader) {
+    size_t line, column;
+    dfm_json_position(&reader->json, reader->json.error_offset, &line, &column);
+    dfm_problem_set(reader->problem, DFM_PROBLEM_INVALID_JSON, "line %zu, column %zu: %s", line,
+                    column, reader->json.error);
+    reader->problem->offset = (int64_t)reader->json.error_offset;
+    return false;
+}
+
+bool dfm_pose_fail_type(dfm_pose_reader *reader, const char *expected) {
+    if (reader->json.error)
+        return dfm_pose_fail_syntax(reader);
+    dfm_json_type type = dfm_json_peek(&reader->json);
+    if (!dfm_json_skip(&reader->json))
+        return dfm_pose_fail_syntax(reader);
+    return DFM_POSE_FAIL(reader, "%s expected, not %s", expected, dfm_json_type_name(type));
+}
+
+bool dfm_pose_left(dfm_pose_reader *reader) {
+    return reader->json.error ? dfm_pose_fail_syntax(reader) : true;
+}
+
+bool dfm_pose_read_number(dfm_pose_reader *reader, double *number) {
+    if (!dfm_json_number(&reader->json, number))
+        return dfm_pose_fail_type(reader, "a number");
+    if (!(fabs(*number) <= DFM_POSE_MAX_NUMBER))
+        return DFM_POSE_FAIL(reader, "a number within 1e18 expected");
+    return true;
+}
+
+bool dfm_pose_read_numbers(dfm_pose_reader *reader, double *numbers, int64_t count,
+                           int64_t *position) {
+    if (!dfm_json_enter_array(&reader->json))
+        return dfm_pose_fail_type(reader, "an array");
+    int64_t received = 0;
+    for (; dfm_json_next_item(&reader->json); received++) {
+        double surplus;
+        *position = received;
+        if (!dfm_pose_read_number(reader, received < count ? &numbers[received] : &surplus))
+            return false;
+    }
+    *position = -1;
+    if (!dfm_pose_left(reader))
+        return false;
+    return received == count || DFM_POSE_FAIL(reader, "%lld numbers expected, not %lld",
+                                              (long long)count, (long long)received);
+}
