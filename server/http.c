@@ -92,8 +92,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* --- exchanges ---------------------------------------------------------------------------------
- */
+/* --- exchanges ------------------------------------------------------------------------------ */
 
 static exchange *exchange_take(dfm_http *http) {
     exchange *x = http->spare;
@@ -154,8 +153,7 @@ static bool copy_target(exchange *x, const char *target) {
     return true;
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 /* The body is handed over, not copied. */
 static struct MHD_Response *make_whole_answer(dfm_api_response *response) {
@@ -227,8 +225,7 @@ static enum MHD_Result answer_now(exchange *x) {
     return send_answer(x);
 }
 
-/* --- work --------------------------------------------------------------------------------------
- */
+/* --- work ------------------------------------------------------------------------------------- */
 
 /* On a pool's thread. */
 static void run_job(dfm_job *job, uint32_t thread) {
@@ -282,8 +279,7 @@ static enum MHD_Result handle(exchange *x) {
     return answer_now(x);
 }
 
-/* --- heads -------------------------------------------------------------------------------------
- */
+/* --- heads ------------------------------------------------------------------------------------ */
 
 static bool has_body(const exchange *x) {
     return x->head.chunked || x->head.content_length > 0;
@@ -375,8 +371,7 @@ static enum MHD_Result begin(exchange *x, struct MHD_Connection *connection, con
     return begin_body(x);
 }
 
-/* --- bodies ------------------------------------------------------------------------------------
- */
+/* --- bodies ----------------------------------------------------------------------------------- */
 
 static enum MHD_Result take_body(exchange *x, const char *data, size_t size) {
     if (x->phase != PHASE_BODY || !x->body.pool)
@@ -411,8 +406,7 @@ static enum MHD_Result end_body(exchange *x) {
     return handle(x);
 }
 
-/* --- libmicrohttpd's callbacks, all on its thread ----------------------------------------------
- */
+/* --- libmicrohttpd's callbacks, all on its thread --------------------------------------------- */
 
 static void take_up(exchange *x) {
     if (x->finished)
@@ -542,8 +536,7 @@ static void on_message(void *context, const char *format, va_list arguments) {
     dfm_log(serious ? DFM_LOG_WARN : DFM_LOG_DEBUG, "libmicrohttpd: %s", text);
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 dfm_http *dfm_http_create(void) {
     dfm_http *http = calloc(1, sizeof *http);
@@ -613,8 +606,7 @@ void dfm_http_drain(dfm_http *http) {
     const struct sockaddr address = {.sa_family = AF_UNIX};
     if (pair[0] < 0 ||
         MHD_add_connection(http->daemon, pair[0], &address, sizeof address) != MHD_YES)
-        count_down(
-            http); /* accepting ends with the listening socket, which costs CPU till the stop */
+        count_down(http); /* the shut socket ends the accepting, at the cost of CPU till the stop */
 }
 
 uint32_t dfm_http_cut_streams(dfm_http *http) {

@@ -384,7 +384,7 @@ void background_join(background *b) {
     pthread_join(b->thread, NULL);
 }
 
-enum { HEAVY_VERTICES = 200000 };
+enum { HEAVY_VERTICES = HEAVY_FRAME_BYTES / 6 };
 
 const char *upload_heavy(const daemon_process *d) {
     dfm_arena arena = {0};

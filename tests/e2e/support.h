@@ -100,8 +100,14 @@ typedef struct background {
 void background_start(background *b, const daemon_process *d, const request *what);
 void background_join(background *b);
 
-/* A deform that keeps a worker busy for a third of a second and more, on the model that
- * upload_heavy made; the body is 1.2 MB a pose. Static buffers. */
+/* Deforms that keep a worker busy: a third of a second, and a second and a half and more, on the
+ * model that upload_heavy made. Static buffers. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1, HEAVY_POSES = 3, HEAVIEST_POSES = 8 };
+#else
+enum { SANITIZED = 0, HEAVY_POSES = 20, HEAVIEST_POSES = 100 };
+#endif
+enum { HEAVY_FRAME_BYTES = 200000 * 6 };
 const char *upload_heavy(const daemon_process *d);
 request heavy_deform(const char *id, unsigned poses);
 
