@@ -1,6 +1,8 @@
 #include "server/stream.h"
 
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,6 +15,10 @@ enum {
     /* What libmicrohttpd asks of the reader at a time: a part that is copied and sent while it is
      * in the CPU's cache. Each stream has a buffer of this size there. */
     PART_BYTES = 256 * 1024,
+    /* What the kernel takes of a stream beyond what the network has room for. Its own measure grows
+     * to megabytes, of which a third must drain before it reports progress: a slow reader would
+     * look like one that stands still. */
+    UNSENT_BYTES = 256 * 1024,
     /* Blocks at a time: one for each worker, one being sent, one waiting to be sent. */
     WINDOW_BESIDE_WORKERS = 2,
     WINDOW_MIN = 3
@@ -157,6 +163,10 @@ static bool end_render(sender *s, uint64_t block, const char *why) {
     }
     place->ready = true;
     return block == s->sent && wake(s);
+}
+
+static int socket_of(const sender *s) {
+    return MHD_get_connection_info(s->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 }
 
 static void free_source(dfm_api_stream *source, dfm_body *body) {
@@ -345,6 +355,8 @@ struct MHD_Response *dfm_streams_answer(dfm_streams *streams, const dfm_stream_o
         return NULL;
     }
     enter(s);
+    /* Fails on a Unix socket, which keeps little anyway. */
+    setsockopt(socket_of(s), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){UNSENT_BYTES}, sizeof(int));
     pthread_mutex_lock(&s->lock);
     queue_turn(s);
     pthread_mutex_unlock(&s->lock);
@@ -354,12 +366,11 @@ struct MHD_Response *dfm_streams_answer(dfm_streams *streams, const dfm_stream_o
 /* With the streams' lock, which keeps the sender, and so its connection's socket, in being. The
  * shut wakes libmicrohttpd where it waits for the socket, and makes it close the connection. */
 static void cut(sender *s) {
-    int fd = MHD_get_connection_info(s->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     pthread_mutex_lock(&s->lock);
     fail(s, "the server ends");
     bool resume = wake(s);
     pthread_mutex_unlock(&s->lock);
-    shutdown(fd, SHUT_RDWR);
+    shutdown(socket_of(s), SHUT_RDWR);
     if (resume)
         MHD_resume_connection(s->connection);
 }
