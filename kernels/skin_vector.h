@@ -41,6 +41,10 @@ static inline vf vmax(vf a, vf b) {
 static inline vf vmin(vf a, vf b) {
     return (vf)_mm256_min_ps((__m256)a, (__m256)b);
 }
+/* Whether any lane is all ones. */
+static inline bool vany(vi a) {
+    return _mm256_movemask_ps((__m256)a) != 0;
+}
 #elif SKIN_WIDTH == 4 && defined(__x86_64__)
 static inline vf vsqrt(vf a) {
     return (vf)_mm_sqrt_ps((__m128)a);
@@ -51,6 +55,9 @@ static inline vf vmax(vf a, vf b) {
 static inline vf vmin(vf a, vf b) {
     return (vf)_mm_min_ps((__m128)a, (__m128)b);
 }
+static inline bool vany(vi a) {
+    return _mm_movemask_ps((__m128)a) != 0;
+}
 #elif SKIN_WIDTH == 4 && defined(__aarch64__)
 static inline vf vsqrt(vf a) {
     return (vf)vsqrtq_f32((float32x4_t)a);
@@ -60,6 +67,9 @@ static inline vf vmax(vf a, vf b) {
 }
 static inline vf vmin(vf a, vf b) {
     return (vf)vminnmq_f32((float32x4_t)a, (float32x4_t)b);
+}
+static inline bool vany(vi a) {
+    return vmaxvq_u32((uint32x4_t)a) != 0;
 }
 #else
 #error no vector kernel for this width and instruction set
@@ -194,44 +204,60 @@ static inline vf sine(vf x) {
     return x + x * (x2 * p);
 }
 
-/* The bones are one pair for the whole block: angle and side are found once, only the two factors
- * differ by lane. `raw` weights may lie outside [0, 1], where the polynomial's range ends; those
- * factors come from the periodic function. */
-static inline void slerp_factors(float dot, vf w0, vf w1, vf *f0, vf *f1) {
-    float theta = __builtin_acosf(dot), inverse = 1.0f / __builtin_sinf(theta);
-    vf a = w0 * theta, b = w1 * theta;
+/* What an SDEF block's two bones make of the pose: the same for all blocks of a run. */
+typedef struct sdef_pair {
+    dfm_u32 bone[2];
+    bool linear;               /* so near that interpolation is linear */
+    float side;                /* -1: the short way is to the second rotation's negative */
+    float theta, inverse_sine; /* unless linear: the angle between the two */
+} sdef_pair;
+
+static inline void sdef_pair_meet(sdef_pair *pair, const float *rotations,
+                                  const dfm_skin_block *block) {
+    if (pair->bone[0] == block->bone[0] && pair->bone[1] == block->bone[1])
+        return;
+    const float *q0 = rotations + 4 * (size_t)block->bone[0];
+    const float *q1 = rotations + 4 * (size_t)block->bone[1];
+    float dot = q0[0] * q1[0] + q0[1] * q1[1] + q0[2] * q1[2] + q0[3] * q1[3];
+    float side = dot < 0 ? -1.0f : 1.0f, theta = __builtin_acosf(__builtin_fminf(dot * side, 1));
+    *pair = (sdef_pair){.bone = {block->bone[0], block->bone[1]},
+                        .linear = dot * side > DFM_SLERP_LINEAR_DOT,
+                        .side = side,
+                        .theta = theta,
+                        .inverse_sine = 1.0f / __builtin_sinf(theta)};
+}
+
+/* `raw` weights may lie outside [0, 1], where the polynomial's range ends: those factors come from
+ * the periodic function. */
+static inline void slerp_factors(const sdef_pair *pair, vf w0, vf w1, vf *f0, vf *f1) {
+    vf a = w0 * pair->theta, b = w1 * pair->theta;
     const float limit = 1.5707964f;
-    bool inside = true;
-    for (int i = 0; i < SKIN_WIDTH; i++)
-        inside &= a[i] >= -limit && a[i] <= limit && b[i] >= -limit && b[i] <= limit;
-    if (__builtin_expect(inside, 1)) {
-        *f0 = sine(a) * inverse;
-        *f1 = sine(b) * inverse;
+    vi outside = ~((a >= -limit) & (a <= limit) & (b >= -limit) & (b <= limit));
+    if (__builtin_expect(!vany(outside), 1)) {
+        *f0 = sine(a) * pair->inverse_sine;
+        *f1 = sine(b) * pair->inverse_sine;
         return;
     }
     for (int i = 0; i < SKIN_WIDTH; i++) {
-        (*f0)[i] = __builtin_sinf(a[i]) * inverse;
-        (*f1)[i] = __builtin_sinf(b[i]) * inverse;
+        (*f0)[i] = __builtin_sinf(a[i]) * pair->inverse_sine;
+        (*f1)[i] = __builtin_sinf(b[i]) * pair->inverse_sine;
     }
 }
 
 static inline posed skin_sdef(const dfm_skin_args *args, const dfm_skin_block *block,
-                              const float *rows, v3 p, v3 n) {
+                              const sdef_pair *pair, const float *rows, v3 p, v3 n) {
     const float *q0 = args->rotations + 4 * (size_t)block->bone[0];
     const float *q1 = args->rotations + 4 * (size_t)block->bone[1];
     const float *m0 = args->palette + 12 * (size_t)block->bone[0];
     const float *m1 = args->palette + 12 * (size_t)block->bone[1];
     vf w0 = load(rows + 6 * DFM_LANES), w1 = 1.0f - w0;
-    float dot = q0[0] * q1[0] + q0[1] * q1[1] + q0[2] * q1[2] + q0[3] * q1[3];
-    float side = dot < 0 ? -1.0f : 1.0f;
-    bool linear = dot * side > DFM_SLERP_LINEAR_DOT;
     vf f0 = w0, f1 = w1;
-    if (!linear)
-        slerp_factors(dot * side, w0, w1, &f0, &f1);
-    f1 *= side;
+    if (!pair->linear)
+        slerp_factors(pair, w0, w1, &f0, &f1);
+    f1 *= pair->side;
     quat q = {f0 * q0[0] + f1 * q1[0], f0 * q0[1] + f1 * q1[1], f0 * q0[2] + f1 * q1[2],
               f0 * q0[3] + f1 * q1[3]};
-    if (linear) {
+    if (pair->linear) {
         vf inverse = 1.0f / vsqrt(q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w);
         q = (quat){q.x * inverse, q.y * inverse, q.z * inverse, q.w * inverse};
     }
@@ -242,28 +268,59 @@ static inline posed skin_sdef(const dfm_skin_args *args, const dfm_skin_block *b
     return (posed){add3(rotate(q, sub3(p, c)), pivot), rotate(q, n)};
 }
 
-static inline posed skin_qdef(const dfm_skin_args *args, const dfm_skin_block *block,
-                              const float *rows, v3 p, v3 n) {
-    vf w[4], best = splat(-FLT_MAX);
+/* What a QDEF block's four bones make of the pose. */
+typedef struct qdef_bones {
+    dfm_u32 bone[4];
+    bool one_side; /* no two of them lie on opposite sides: nothing to flip */
+    float dots[4][4];
+} qdef_bones;
+
+static inline void qdef_bones_meet(qdef_bones *bones, const float *rotations,
+                                   const dfm_skin_block *block) {
+    if (memcmp(bones->bone, block->bone, sizeof bones->bone) == 0)
+        return;
+    memcpy(bones->bone, block->bone, sizeof bones->bone);
+    bones->one_side = true;
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 4; k++) {
+            const float *a = rotations + 4 * (size_t)block->bone[i];
+            const float *b = rotations + 4 * (size_t)block->bone[k];
+            bones->dots[i][k] = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
+            bones->one_side &= bones->dots[i][k] >= 0;
+        }
+    }
+}
+
+/* Turns the weights of bones that lie opposite to each lane's reference bone, the one with the
+ * largest weight, of equal ones the first. */
+static inline void flip_weights(const qdef_bones *bones, vf w[4]) {
+    vf best = w[0];
     vi reference = {0};
-    for (int slot = 0; slot < 4; slot++) {
-        w[slot] = load(rows + (6 + slot) * DFM_LANES);
+    for (int slot = 1; slot < 4; slot++) {
         vi larger = w[slot] > best;
         best = choose(larger, w[slot], best);
         reference = (larger & slot) | (~larger & reference);
     }
+    for (int slot = 0; slot < 4; slot++) {
+        vf dot = {0};
+        for (int other = 0; other < 4; other++)
+            dot = choose(reference == other, splat(bones->dots[slot][other]), dot);
+        w[slot] = choose(dot < 0.0f, -w[slot], w[slot]);
+    }
+}
+
+static inline posed skin_qdef(const dfm_skin_args *args, const dfm_skin_block *block,
+                              const qdef_bones *bones, const float *rows, v3 p, v3 n) {
+    vf w[4];
+    for (int slot = 0; slot < 4; slot++)
+        w[slot] = load(rows + (6 + slot) * DFM_LANES);
+    if (!bones->one_side)
+        flip_weights(bones, w);
     quat real = {0}, dual = {0};
     for (int slot = 0; slot < 4; slot++) {
         const float *q = args->rotations + 4 * (size_t)block->bone[slot];
         const float *d = args->duals + 4 * (size_t)block->bone[slot];
-        /* The sign of this bone against each lane's reference bone. */
-        vf dot = {0};
-        for (int other = 0; other < 4; other++) {
-            const float *o = args->rotations + 4 * (size_t)block->bone[other];
-            float with = q[0] * o[0] + q[1] * o[1] + q[2] * o[2] + q[3] * o[3];
-            dot = choose(reference == other, splat(with), dot);
-        }
-        vf f = choose(dot < 0.0f, -w[slot], w[slot]);
+        vf f = w[slot];
         real = (quat){real.x + f * q[0], real.y + f * q[1], real.z + f * q[2], real.w + f * q[3]};
         dual = (quat){dual.x + f * d[0], dual.y + f * d[1], dual.z + f * d[2], dual.w + f * d[3]};
     }
@@ -275,10 +332,7 @@ static inline posed skin_qdef(const dfm_skin_args *args, const dfm_skin_block *b
     v3 r = {real.x, real.y, real.z}, d = {dual.x, dual.y, dual.z};
     v3 t = add3(sub3(scale3(d, real.w), scale3(r, dual.w)), cross(r, d));
     posed result = {add3(rotate(real, p), add3(t, t)), rotate(real, n)};
-    int any = 0;
-    for (int i = 0; i < SKIN_WIDTH; i++)
-        any |= thin[i];
-    if (__builtin_expect(any, 0)) {
+    if (__builtin_expect(vany(thin), 0)) {
         posed flat = skin_bdef4(args, block, rows, p, n);
         result.position = (v3){choose(thin, flat.position.x, result.position.x),
                                choose(thin, flat.position.y, result.position.y),
@@ -391,9 +445,15 @@ skin_run(const dfm_skin_args *args, size_t b, size_t end, dfm_u32 kind, bool sid
     const dfm_skin_block *const blocks = args->blocks;
     const float *const data = args->data;
     const dfm_u32 *vertex = args->vertex + DFM_LANES * b;
+    sdef_pair pair = {.bone = {UINT32_MAX, UINT32_MAX}}; /* no bones met yet */
+    qdef_bones bones = {.bone = {UINT32_MAX}};
     for (; b < end && blocks[b].kind == kind; b++) {
         const dfm_skin_block *block = &blocks[b];
         bool morphed = args->deltas && args->delta_stamps[b] == args->generation;
+        if (kind == DFM_KIND_SDEF)
+            sdef_pair_meet(&pair, args->rotations, block);
+        else if (kind == DFM_KIND_QDEF)
+            qdef_bones_meet(&bones, args->rotations, block);
         for (size_t lane = 0; lane < DFM_LANES; lane += SKIN_WIDTH, vertex += SKIN_WIDTH) {
             const float *rows = data + DFM_LANES * (size_t)block->row + lane;
             v3 p = load3(rows), n = load3(rows + 3 * DFM_LANES);
@@ -407,9 +467,9 @@ skin_run(const dfm_skin_args *args, size_t b, size_t end, dfm_u32 kind, bool sid
             else if (kind == DFM_KIND_BDEF4)
                 result = skin_bdef4(args, block, rows, p, n);
             else if (kind == DFM_KIND_SDEF)
-                result = skin_sdef(args, block, rows, p, n);
+                result = skin_sdef(args, block, &pair, rows, p, n);
             else if (kind == DFM_KIND_QDEF)
-                result = skin_qdef(args, block, rows, p, n);
+                result = skin_qdef(args, block, &bones, rows, p, n);
             v3 p_out = clamp3(result.position), n_out = normalize3(result.normal);
             if (side_by_side)
                 store_interleaved(out, stride, vertex, p_out, n_out);
