@@ -365,7 +365,7 @@ static dfm_status run_in_place(const opencl_skinner *self, worker *w, const open
     status = check(launch_kernel(self, w, binding, launch, count, results), "the kernel's launch",
                    error);
     if (status == DFM_OK) {
-        void *mapped = clEnqueueMapBuffer(w->queue, results, CL_TRUE, CL_MAP_READ, 0, bytes, 0,
+        void *mapped = clEnqueueMapBuffer(w->queue, results, CL_FALSE, CL_MAP_READ, 0, bytes, 0,
                                           NULL, NULL, &code);
         status = check(code, "clEnqueueMapBuffer", error);
         if (status == DFM_OK)
