@@ -153,6 +153,12 @@ $(LOAD): $(BUILD)/tests/bench/load.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GE
 soak: $(LOAD) $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd $(LOAD) -c $(CONNECTIONS) -s $(SECONDS)
 
+# `make stream-soak [STREAM_FRAMES=6500]`: one long streamed result, 1.2 MB a frame, with figures.
+STREAM_FRAMES ?= 6500
+.PHONY: stream-soak
+stream-soak: $(BUILD)/tests/e2e/test_stream $(BUILD)/deformd
+	DEFORMD=$(BUILD)/deformd STREAM_FRAMES=$(STREAM_FRAMES) CK_RUN_CASE=memory $(BUILD)/tests/e2e/test_stream
+
 # --- fuzzers ---------------------------------------------------------------------------------
 # tests/fuzz/fuzz_<what>.c is a libFuzzer target; tests/fuzz/cases/<what>/ holds its saved cases,
 # which `make check` replays through the same code without libFuzzer (replay.c).
@@ -208,6 +214,19 @@ check-all: $(TESTS) $(E2E_TESTS) $(BUILD)/gen/openapi.json $(REPLAYS) all
 	DEFORMD=$(BUILD)/deformd tests/run.sh $(TESTS) $(REPLAYS) $(E2E_TESTS)
 check: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) check-all
+# What CI runs under the sanitizers: everything but the widest sweeps over models under address and
+# undefined behaviour, what has threads under the thread sanitizer. `make config=asan check` and
+# `make config=tsan check` run all.
+.PHONY: sanitize check-short check-threads
+SWEEPS := %/test_deform_reference %/test_skin_hostile %/test_skin_invariants %/test_pmx_write
+THREADED := $(filter $(BUILD)/tests/server/% %/test_cache %/test_motion_store,$(TESTS))
+sanitize: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) config=asan check-short
+	@$(MAKE) --no-print-directory -j$(JOBS) config=tsan check-threads
+check-short: $(filter-out $(SWEEPS),$(TESTS)) $(E2E_TESTS) $(BUILD)/gen/openapi.json $(REPLAYS) all
+	DEFORMD=$(BUILD)/deformd tests/run.sh $(filter-out $(SWEEPS),$(TESTS)) $(REPLAYS) $(E2E_TESTS)
+check-threads: $(THREADED) $(E2E_TESTS) $(BUILD)/gen/openapi.json all
+	DEFORMD=$(BUILD)/deformd tests/run.sh $(THREADED) $(E2E_TESTS)
 demo: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@tests/demo/demo.sh $(BUILD)
