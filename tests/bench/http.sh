@@ -5,7 +5,7 @@
 set -eu
 build=$1
 here=$(dirname "$0")
-seconds=${BENCH_SECONDS:-3}
+seconds=$(awk -v s="${BENCH_SECONDS:-3}" 'BEGIN { print s < 1 ? 1 : int(s) }') # wrk counts in whole ones
 rounds=${ROUNDS:-3}
 connections=16
 export LC_ALL=C
