@@ -1,7 +1,8 @@
 /* How a frame's vertex attributes lie in an output buffer.
  *
  * Interleaved: each vertex's attributes in the order asked for, tightly packed. Planar: all of the
- * first attribute, then all of the second, and so on. Little-endian, no padding, frame after frame. */
+ * first attribute, then all of the second, and so on. Little-endian, no padding, frame after frame.
+ */
 #ifndef DFM_CORE_LAYOUT_H
 #define DFM_CORE_LAYOUT_H
 
@@ -25,9 +26,10 @@ typedef struct dfm_layout {
     bool planar;
     uint32_t attribute_count;
     dfm_attribute attributes[DFM_ATTRIBUTE_COUNT]; /* in order, no duplicate */
-    uint64_t offset_bytes[DFM_ATTRIBUTE_COUNT];    /* of attributes[i]: in the vertex or in the frame */
-    uint32_t stride_bytes;                         /* of a vertex, all attributes */
-    uint64_t frame_bytes;                          /* vertex_count x stride_bytes */
+    uint64_t
+        offset_bytes[DFM_ATTRIBUTE_COUNT]; /* of attributes[i]: in the vertex or in the frame */
+    uint32_t stride_bytes;                 /* of a vertex, all attributes */
+    uint64_t frame_bytes;                  /* vertex_count x stride_bytes */
 } dfm_layout;
 
 /* Components of an attribute: position and normal 3, uv 2, uv1..uv4 4, edge_scale 1. */

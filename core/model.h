@@ -21,7 +21,8 @@ typedef struct dfm_model {
     unsigned references; /* use dfm_model_retain and dfm_model_release */
 } dfm_model;
 
-/* Reads PMX bytes into a model with one reference, owned by the caller. Failures: dfm_pmx_read's. */
+/* Reads PMX bytes into a model with one reference, owned by the caller. Failures: dfm_pmx_read's.
+ */
 dfm_status dfm_model_load(const uint8_t *bytes, size_t size, const dfm_pmx_limits *limits,
                           dfm_model **model, dfm_error *error);
 

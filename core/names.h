@@ -1,4 +1,5 @@
-/* A hash of names to indices, built once at load. Thread safety: read-only after dfm_names_build. */
+/* A hash of names to indices, built once at load. Thread safety: read-only after dfm_names_build.
+ */
 #ifndef DFM_CORE_NAMES_H
 #define DFM_CORE_NAMES_H
 

@@ -15,13 +15,13 @@ typedef enum dfm_weights_mode { DFM_WEIGHTS_NORMALIZED, DFM_WEIGHTS_RAW } dfm_we
 typedef struct dfm_skin_bind {
     const dfm_model *model; /* borrowed: the model outlives the bind data */
     uint32_t vertex_count, bone_count, block_count;
-    bool has_sdef, has_qdef;  /* some block is SDEF (needs rotations), QDEF (needs duals too) */
-    dfm_skin_block *blocks;   /* block_count */
-    float *data;              /* row_count x DFM_LANES */
+    bool has_sdef, has_qdef; /* some block is SDEF (needs rotations), QDEF (needs duals too) */
+    dfm_skin_block *blocks;  /* block_count */
+    float *data;             /* row_count x DFM_LANES */
     size_t row_count;
-    uint32_t *vertex;         /* block_count x DFM_LANES: file index of a lane */
-    uint32_t *slot;           /* vertex_count: block * DFM_LANES + lane of a vertex */
-    dfm_warnings warnings;    /* repairs */
+    uint32_t *vertex;      /* block_count x DFM_LANES: file index of a lane */
+    uint32_t *slot;        /* vertex_count: block * DFM_LANES + lane of a vertex */
+    dfm_warnings warnings; /* repairs */
     dfm_arena arena;
 } dfm_skin_bind;
 

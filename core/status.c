@@ -28,8 +28,8 @@ dfm_status dfm_fail(dfm_error *error, dfm_status status, const char *section, in
 dfm_status dfm_fail_limit(dfm_error *error, const char *section, int64_t item, int64_t offset,
                           uint64_t limit, uint64_t received, const char *what) {
     bool first = error && error->status == DFM_OK;
-    dfm_fail(error, DFM_ERROR_LIMIT, section, item, offset, "%s: %" PRIu64 ", at most %" PRIu64, what,
-             received, limit);
+    dfm_fail(error, DFM_ERROR_LIMIT, section, item, offset, "%s: %" PRIu64 ", at most %" PRIu64,
+             what, received, limit);
     if (first) {
         error->limit = limit;
         error->received = received;

@@ -42,8 +42,7 @@ void dfm_error_clear(dfm_error *error);
 /* The one place where every failure passes (set a breakpoint here). Fills *error unless it is NULL
  * or already holds a failure, and returns `status`. `format` is printf's. */
 dfm_status dfm_fail(dfm_error *error, dfm_status status, const char *section, int64_t item,
-                    int64_t offset, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
+                    int64_t offset, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 /* dfm_fail for DFM_ERROR_LIMIT, with the two numbers. */
 dfm_status dfm_fail_limit(dfm_error *error, const char *section, int64_t item, int64_t offset,

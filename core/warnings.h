@@ -1,7 +1,8 @@
 /* Facts about a model that are odd but bearable: kept with it and shown to the client.
  *
  * A warning is a code, how often it was met, the first place, and a sentence. Codes are static
- * strings and part of the HTTP contract (README lists them). Thread safety: none while it is filled. */
+ * strings and part of the HTTP contract (README lists them). Thread safety: none while it is
+ * filled. */
 #ifndef DFM_CORE_WARNINGS_H
 #define DFM_CORE_WARNINGS_H
 

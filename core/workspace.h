@@ -19,7 +19,7 @@ typedef struct dfm_workspace {
     uint32_t generation;
     size_t bone_capacity, morph_capacity, block_capacity, vertex_capacity;
     bool bones_ready, morphs_ready, blocks_ready, uvs_ready; /* all arrays of that kind exist */
-    void *rig_memory; /* rig_state lies in here */
+    void *rig_memory;                                        /* rig_state lies in here */
     size_t rig_bytes;
 } dfm_workspace;
 

@@ -58,7 +58,7 @@ typedef struct dfm_skin_launch {
     dfm_u32 duals;     /* bone_count x 4; not there when the bind data has no QDEF */
     dfm_u32 morphed;   /* 0: no frame has an active morph, and the two below mean nothing */
     dfm_u32 slots;     /* block_count words: the block's place in deltas, or DFM_NO_SLOT */
-    dfm_u32 deltas;    /* from the buffer's beginning, for all frames: 3 x DFM_LANES floats a slot */
+    dfm_u32 deltas; /* from the buffer's beginning, for all frames: 3 x DFM_LANES floats a slot */
 } dfm_skin_launch;
 #define DFM_NO_SLOT 0xffffffffu
 
