@@ -274,6 +274,34 @@ START_TEST(matrices_with_scale_and_shear_agree_with_double_precision) {
 }
 END_TEST
 
+/* --- QDEF without a rotation ------------------------------------------------------------------ */
+
+/* Weights of 1/2 and -1/2 on bones that turn alike leave a dual quaternion of no length. */
+START_TEST(qdef_that_cancels_out_is_linear) {
+    skinner = skin_open_backend(_i, "QDEF that cancels out");
+    if (!skinner)
+        return;
+    builder_capacity capacity = {.vertices = 1, .bones = 2};
+    struct builder builder = build_begin(&arena, 2.1f, DFM_TEXT_UTF8, &capacity);
+    for (int i = 0; i < 2; i++)
+        build_add_bone(&builder, "bone", "bone", (const float[3]){0}, -1);
+    build_add_vertex(&builder, &(build_vertex){.position = {7, 8, 9},
+                                               .normal = {0, 1, 0},
+                                               .type = DFM_WEIGHT_QDEF,
+                                               .bone = {0, 1, -1, -1},
+                                               .weight = {.5f, -.5f}});
+    skin_model m;
+    skin_model_open(&m, skinner, &builder.pmx, DFM_WEIGHTS_RAW, true);
+    m.workspace.pose.bones[0].translation[0] = 2;
+    m.workspace.pose.bones[1].translation[1] = 4;
+    skin_model_deform(&m);
+    const float expected[6] = {1, -2, 0, 0, 0, 0}; /* half the way from one bone to the other */
+    for (int k = 0; k < 6; k++)
+        ck_assert_float_eq_tol(m.frame[0][k], expected[k], 1e-6f);
+    skin_model_close(&m);
+}
+END_TEST
+
 /* --- UV morphs ------------------------------------------------------------------------------- */
 
 START_TEST(uv_morphs_agree_with_double_precision) {
@@ -334,6 +362,7 @@ int main(void) {
                         skin_backend_count());
     tcase_add_loop_test(tests, matrices_with_scale_and_shear_agree_with_double_precision, 0,
                         skin_backend_count());
+    tcase_add_loop_test(tests, qdef_that_cancels_out_is_linear, 0, skin_backend_count());
     tcase_add_test(tests, uv_morphs_agree_with_double_precision);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
