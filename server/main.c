@@ -22,6 +22,9 @@ enum { LOAD_THREADS = 2 };
 /* A driver that builds its kernels for the first time takes a second or two. */
 enum { OPENCL_PROBE_MS = 60000 };
 
+/* How long the HTTP thread may take to end its accepting, which counts as active until then. */
+enum { END_ACCEPTING_MS = 100 };
+
 /* How long the connections of streams may take to close once they were cut. */
 enum { CUT_STREAMS_MS = 1000 };
 
@@ -203,9 +206,9 @@ static int64_t now_ms(void) {
 }
 
 /* Ends the process with requests still running: they own memory and a suspended connection, and
- * stopping libmicrohttpd with one of those aborts. */
-_Noreturn static void leave_at_once(server *s, int status) {
-    dfm_listen_close(&s->listener);
+ * stopping libmicrohttpd with one of those aborts. So does closing the listening socket, which its
+ * thread may be taking out of the epoll set; a Unix socket's file went when the draining began. */
+_Noreturn static void leave_at_once(int status) {
     dfm_log_close();
     _exit(status);
 }
@@ -222,7 +225,7 @@ static bool wait_until_idle(server *s, int64_t deadline_ms) {
         if (ready > 0 && (wait[0].revents & POLLIN)) {
             int number = read_signal(s);
             dfm_log(DFM_LOG_WARN, "second signal (%s): ending at once", strsignal(number));
-            leave_at_once(s, EXIT_SIGNAL + number);
+            leave_at_once(EXIT_SIGNAL + number);
         }
     }
     return true;
@@ -232,20 +235,24 @@ static bool wait_until_idle(server *s, int64_t deadline_ms) {
 static int drain(server *s) {
     dfm_http_drain(s->http);
     dfm_listen_shut(&s->listener);
-    if (wait_until_idle(s, now_ms() + (int64_t)s->config.drain_timeout_ms)) {
+    int64_t timeout_ms = (int64_t)s->config.drain_timeout_ms;
+    if (timeout_ms < END_ACCEPTING_MS)
+        timeout_ms = END_ACCEPTING_MS;
+    if (wait_until_idle(s, now_ms() + timeout_ms)) {
         dfm_log(DFM_LOG_INFO, "drained: all requests have ended");
         return EXIT_DRAINED;
     }
     dfm_log(DFM_LOG_ERROR, "--drain-timeout-ms passed: %u requests are cut off",
             dfm_http_active(s->http));
     if (dfm_http_cut_streams(s->http) == 0 || !wait_until_idle(s, now_ms() + CUT_STREAMS_MS))
-        leave_at_once(s, EXIT_CUT_OFF);
+        leave_at_once(EXIT_CUT_OFF);
     return EXIT_CUT_OFF;
 }
 
-static void stop(server *s) {
-    if (s->http && dfm_http_is_draining(s->http))
-        dfm_http_stop(s->http); /* first: every answer gives its buffer back */
+static void stop(server *s, int status) {
+    /* First: every answer gives its buffer back. */
+    if (s->http && dfm_http_is_draining(s->http) && !dfm_http_stop(s->http))
+        leave_at_once(status);
     dfm_pool_free(s->compute);
     dfm_pool_free(s->load);
     dfm_http_free(s->http);
@@ -281,7 +288,7 @@ int main(int argument_count, char **arguments) {
         dfm_log(DFM_LOG_INFO, "%s: draining", strsignal(read_signal(&s)));
         status = drain(&s);
     }
-    stop(&s);
+    stop(&s, status);
     dfm_log_close();
     return status;
 }
