@@ -22,9 +22,6 @@ enum { LOAD_THREADS = 2 };
 /* A driver that builds its kernels for the first time takes a second or two. */
 enum { OPENCL_PROBE_MS = 60000 };
 
-/* How long the HTTP thread may take to end its accepting, which counts as active until then. */
-enum { END_ACCEPTING_MS = 100 };
-
 /* How long the connections of streams may take to close once they were cut. */
 enum { CUT_STREAMS_MS = 1000 };
 
@@ -235,10 +232,7 @@ static bool wait_until_idle(server *s, int64_t deadline_ms) {
 static int drain(server *s) {
     dfm_http_drain(s->http);
     dfm_listen_shut(&s->listener);
-    int64_t timeout_ms = (int64_t)s->config.drain_timeout_ms;
-    if (timeout_ms < END_ACCEPTING_MS)
-        timeout_ms = END_ACCEPTING_MS;
-    if (wait_until_idle(s, now_ms() + timeout_ms)) {
+    if (wait_until_idle(s, now_ms() + (int64_t)s->config.drain_timeout_ms)) {
         dfm_log(DFM_LOG_INFO, "drained: all requests have ended");
         return EXIT_DRAINED;
     }
