@@ -1,6 +1,8 @@
 #include "server/http.h"
 
+#include <errno.h>
 #include <microhttpd.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,7 @@ enum {
     /* Seconds without a byte in either direction, kept-alive idling included. */
     IDLE_TIMEOUT_S = 75,
     CONNECTIONS_MAX = 16384,
+    QUIESCE_S = 1,                /* how long the HTTP thread may take to stop accepting */
     DESCRIPTORS_KEPT = 64,        /* for all that is no connection */
     CONNECTION_BYTES = 32 * 1024, /* head of a request; libmicrohttpd mallocs up to this size */
     READ_BYTES = 8 * 1024,
@@ -76,7 +79,8 @@ struct dfm_http {
     atomic_bool draining;
     atomic_uint active;
     int idle_fd;
-    int drain_fd;      /* set before draining; libmicrohttpd's */
+    atomic_bool quiesced; /* no connection is accepted any more */
+    sem_t quiesced_now;
     dfm_gate finished; /* deforms done, their answers not yet taken up by the HTTP thread */
     dfm_streams *streams;
     dfm_watch *watch;
@@ -505,18 +509,18 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
         count_down(http);
 }
 
-/* The connection that dfm_http_drain opens to get here stops the accepting. It must be done on this
- * thread: from another one libmicrohttpd 0.9.75 may take its socket out of the epoll set at the
- * same time, fail, and abort the process. */
+/* The first connection to begin or end while draining, most likely the one that dfm_http_drain
+ * opens, stops the accepting. It must be done on this thread: from another one libmicrohttpd 0.9.75
+ * may take its socket out of the epoll set at the same time, fail, and abort the process. */
 static void on_connection(void *context, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode code) {
-    (void)state;
+    (void)connection, (void)state, (void)code;
     dfm_http *http = context;
-    if (!dfm_http_is_draining(http) || code != MHD_CONNECTION_NOTIFY_STARTED ||
-        socket_of(connection) != http->drain_fd)
+    if (!dfm_http_is_draining(http) || atomic_load(&http->quiesced))
         return;
     MHD_quiesce_daemon(http->daemon);
-    count_down(http);
+    atomic_store(&http->quiesced, true);
+    sem_post(&http->quiesced_now);
 }
 
 /* Paths are taken as sent, so nothing is to be decoded in place. */
@@ -543,6 +547,7 @@ dfm_http *dfm_http_create(void) {
     if (!http)
         return NULL;
     http->idle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sem_init(&http->quiesced_now, 0, 0);
     dfm_gate_init(&http->finished, 1); /* the limit comes with the workers */
     http->watch = dfm_watch_create();
     http->linger = dfm_linger_create();
@@ -592,21 +597,28 @@ bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
     return http->daemon != NULL;
 }
 
-void dfm_http_drain(dfm_http *http) {
+/* Gets the HTTP thread to on_connection. Where it cannot (no descriptor, as many connections as
+ * there may be), the next connection that ends does. */
+static void wake(dfm_http *http) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        pair[0] = -1;
-    else
-        close(pair[1]);
-    http->drain_fd = pair[0];
-    atomic_fetch_add(&http->active, 1); /* until on_connection has seen it */
+        return;
+    close(pair[1]);
+    const struct sockaddr address = {.sa_family = AF_UNIX};
+    MHD_add_connection(http->daemon, pair[0], &address,
+                       sizeof address); /* closes it, in any case */
+}
+
+void dfm_http_drain(dfm_http *http) {
     /* begin() counts a request before it looks at this flag, and whoever drains sets the flag
      * before reading the count: one of the two sees the other. */
     atomic_store(&http->draining, true);
-    const struct sockaddr address = {.sa_family = AF_UNIX};
-    if (pair[0] < 0 ||
-        MHD_add_connection(http->daemon, pair[0], &address, sizeof address) != MHD_YES)
-        count_down(http); /* the shut socket ends the accepting, at the cost of CPU till the stop */
+    wake(http);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += QUIESCE_S;
+    while (sem_timedwait(&http->quiesced_now, &until) != 0 && errno == EINTR)
+        continue;
 }
 
 uint32_t dfm_http_cut_streams(dfm_http *http) {
@@ -625,9 +637,12 @@ int dfm_http_idle_fd(const dfm_http *http) {
     return http->idle_fd;
 }
 
-void dfm_http_stop(dfm_http *http) {
+bool dfm_http_stop(dfm_http *http) {
+    if (!atomic_load(&http->quiesced))
+        return false;
     MHD_stop_daemon(http->daemon);
     http->daemon = NULL;
+    return true;
 }
 
 void dfm_http_free(dfm_http *http) {
@@ -640,6 +655,7 @@ void dfm_http_free(dfm_http *http) {
     }
     dfm_streams_free(http->streams);
     dfm_gate_destroy(&http->finished);
+    sem_destroy(&http->quiesced_now);
     dfm_linger_free(http->linger);
     dfm_watch_free(http->watch);
     if (http->idle_fd >= 0)

@@ -25,7 +25,8 @@ dfm_http *dfm_http_create(void);
 bool dfm_http_start(dfm_http *http, const dfm_http_options *options);
 
 /* From now on work is refused with 503, answers close their connections, and no connection is
- * accepted. Requests that were let in before go on. Any thread. */
+ * accepted. Requests that were let in before go on. Waits until the HTTP thread, which never waits
+ * itself, has stopped accepting, a second at most. */
 void dfm_http_drain(dfm_http *http);
 bool dfm_http_is_draining(const dfm_http *http);
 
@@ -39,8 +40,10 @@ uint32_t dfm_http_active(const dfm_http *http);
 /* Readable (poll) once draining has come down to no active request. */
 int dfm_http_idle_fd(const dfm_http *http);
 
-/* Closes all connections and joins the HTTP thread. Only while draining, with none active. */
-void dfm_http_stop(dfm_http *http);
+/* Closes all connections and joins the HTTP thread. Only while draining, with none active. False:
+ * the HTTP thread did not come to stop accepting; it goes on, and only the process's end ends it.
+ */
+bool dfm_http_stop(dfm_http *http);
 void dfm_http_free(dfm_http *http); /* NULL allowed */
 
 #endif
