@@ -88,7 +88,7 @@ static void make_weights(float *rows, uint32_t kind, uint32_t b, uint32_t lane, 
     bool four = kind == DFM_KIND_BDEF4 || kind == DFM_KIND_QDEF;
     float rest = 1;
     for (uint32_t slot = 0; slot < (four ? 4u : 1u); slot++) {
-        float w = raw ? between(seed, -0.5f, 1.5f) : between(seed, 0, rest);
+        float w = raw ? between(seed, -2, 3) : between(seed, 0, rest);
         if (lane == 2 && !four)
             w = (float)(b % 2); /* all on one bone */
         if (four && slot == 3 && !raw)

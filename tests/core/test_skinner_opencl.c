@@ -1,8 +1,8 @@
 /* The OpenCL skinner on a real driver: results, layouts, batches, threads, and what it says where
- * there is no kernel to be had. Every test is a process of its own: what the ICD loader and a
- * driver read from the environment, they read once. */
-#include "core/deform.h"
-#include "tests/data/models.h"
+ * there is no kernel to be had (models: test_skin_invariants.c and its neighbours). Every test is a
+ * process of its own: what the ICD loader and a driver read from the environment, they read once.
+ */
+#include "core/skinner.h"
 #include "tests/support_scene.h"
 
 #include <CL/cl.h>
@@ -23,8 +23,7 @@
 
 extern const char dfm_skin_cl[];
 
-/* --- driver calls that fail on demand ----------------------------------------------------------
- */
+/* --- driver calls that fail on demand -------------------------------------------------------- */
 
 /* The calls of one run, in front of the ICD loader's: number `failing_call` of them fails. */
 static int failing_call = -1;
@@ -90,8 +89,7 @@ cl_int clFinish(cl_command_queue queue) {
     return call_fails() ? CL_OUT_OF_RESOURCES : code;
 }
 
-/* --- what most tests do --------------------------------------------------------------------------
- */
+/* --- what most tests do ---------------------------------------------------------------------- */
 
 static const uint32_t both_ways[2] = {1, DFM_LANES}; /* lanes that a work-item does */
 
@@ -148,8 +146,7 @@ static void compare_scene(const scene_options *options, uint32_t item_lanes, uin
     scene_free(bind);
 }
 
-/* --- kernel: small, also run under oclgrind ------------------------------------------------------
- */
+/* --- kernel: small, also run under oclgrind -------------------------------------------------- */
 
 START_TEST(a_kind_equals_the_scalar_kernel) {
     for (uint32_t way = 0; way < 2; way++)
@@ -512,92 +509,6 @@ START_TEST(workers_do_not_disturb_each_other) {
 }
 END_TEST
 
-/* --- generated models
- * ----------------------------------------------------------------------------------- */
-
-typedef struct loaded {
-    dfm_arena arena;
-    dfm_model *model;
-    dfm_skin_bind *bind;
-} loaded;
-
-static loaded load_figure(void) {
-    loaded l = {{0}, NULL, NULL};
-    dfm_error_clear(&error);
-    dfm_pmx figure = model_figure(&l.arena);
-    size_t size;
-    uint8_t *bytes = model_bytes(&figure, NULL, &size);
-    assert_ok(dfm_model_load(bytes, size, &dfm_pmx_default_limits, &l.model, &error));
-    assert_ok(dfm_skin_bind_create(l.model, DFM_WEIGHTS_NORMALIZED, true, &l.bind, &error));
-    free(bytes);
-    return l;
-}
-
-static void unload(loaded *l) {
-    dfm_skin_bind_free(l->bind);
-    dfm_model_release(l->model);
-    dfm_arena_free(&l->arena);
-}
-
-/* Turns every bone a little and opens every morph halfway; round 0 is the rest pose. */
-static void set_pose(dfm_pose *pose, uint32_t round) {
-    for (uint32_t i = 0; i < pose->bone_count; i++) {
-        double angle = 0.05 * round * (1 + i % 7);
-        pose->bones[i].rotation[i % 3] = sin(angle);
-        pose->bones[i].rotation[3] = cos(angle);
-    }
-    for (uint32_t i = 0; i < pose->morph_count; i++)
-        pose->morph_weights[i] = round % 2 ? 0.5 : 0;
-}
-
-static float *deform(const loaded *l, const dfm_skinner_backend *backend, uint32_t round) {
-    dfm_skinner *skinner = NULL;
-    const dfm_skinner_options options = {.worker_count = 1};
-    assert_ok(dfm_skinner_open(backend, &options, &skinner, &error));
-    dfm_deform_target target = {l->model, l->bind, skinner, bind_to(skinner, l->bind)};
-    dfm_workspace workspace = {0};
-    assert_ok(dfm_workspace_reserve(&workspace, l->bind, &error));
-    set_pose(&workspace.pose, round);
-    dfm_layout layout = {.component = DFM_COMPONENT_F32,
-                         .attribute_count = 2,
-                         .attributes = {DFM_ATTRIBUTE_POSITION, DFM_ATTRIBUTE_NORMAL}};
-    dfm_layout_finish(&layout, l->bind->vertex_count);
-    float *frame = frames_of(l->bind, 1);
-    dfm_deform_times times = {0};
-    assert_ok(dfm_deform(&target, &workspace, 0, &layout, frame, &times, &error));
-    dfm_workspace_free(&workspace);
-    dfm_skinner_unbind(skinner, target.binding);
-    dfm_skinner_close(skinner);
-    return frame;
-}
-
-START_TEST(a_generated_figure_deforms_as_on_the_cpu) {
-    loaded l = load_figure();
-    for (uint32_t round = 0; round < 4; round++) {
-        float *opencl = deform(&l, &dfm_skinner_opencl, round);
-        float *cpu = deform(&l, &dfm_skinner_cpu, round);
-        scene_compare(opencl, cpu, l.bind->vertex_count);
-        free(opencl);
-        free(cpu);
-    }
-    unload(&l);
-}
-END_TEST
-
-START_TEST(the_rest_pose_gives_the_bind_positions) {
-    loaded l = load_figure();
-    float *frame = deform(&l, &dfm_skinner_opencl, 0);
-    float worst = 0;
-    for (uint32_t v = 0; v < l.bind->vertex_count; v++) {
-        for (uint32_t k = 0; k < 3; k++)
-            worst = fmaxf(worst, fabsf(frame[6 * v + k] - l.model->pmx.vertices.position[v][k]));
-    }
-    ck_assert_float_le(worst, 1e-5f);
-    free(frame);
-    unload(&l);
-}
-END_TEST
-
 /* --- nothing is compiled in a request
  * -------------------------------------------------------------------- */
 
@@ -864,8 +775,6 @@ int main(void) {
     tcase_add_loop_test(results, every_layout_holds_the_same_frame_and_nothing_else_is_touched, 0,
                         sizeof layouts / sizeof *layouts);
     tcase_add_test(results, workers_do_not_disturb_each_other);
-    tcase_add_test(results, a_generated_figure_deforms_as_on_the_cpu);
-    tcase_add_test(results, the_rest_pose_gives_the_bind_positions);
     tcase_add_loop_test(results, nothing_is_compiled_after_open, 0, 2);
     tcase_add_test(results, the_description_names_device_and_driver);
     TCase *missing = tcase_create("missing");
