@@ -129,9 +129,8 @@ static void check_headers(const api_answer *answer, const dfm_route *route) {
 
 /* Renders into aligned memory of exactly a block, as the server has it. */
 static void drain(const api_house *house, dfm_api_stream *stream, api_answer *answer) {
-    size_t rounded = (stream->block_bytes + 63) / 64 * 64;
-    uint8_t *block = aligned_alloc(64, rounded);
-    ck_assert_ptr_nonnull(block);
+    void *block;
+    ck_assert_int_eq(posix_memalign(&block, 64, stream->block_bytes), 0);
     ck_assert_uint_gt(stream->block_bytes, 0);
     ck_assert_uint_eq(stream->total_bytes,
                       stream->head_bytes + stream->block_count * stream->block_bytes);
@@ -191,9 +190,15 @@ api_answer api_send(api_house *house, const api_ask *ask) {
         request.worker = ask->worker;
         dfm_api_handle(house->api, &request, &response);
     }
+    if (!response.stream || !response.stream->borrows_body) {
+        free(body);
+        body = NULL;
+    }
+    if (ask->meanwhile)
+        ask->meanwhile();
     take_answer(house, &answer, &response);
-    check_headers(&answer, request.route);
     free(body);
+    check_headers(&answer, request.route);
     return answer;
 }
 
@@ -225,7 +230,8 @@ static void upload_to(api_house *house, const char *path, const uint8_t *bytes, 
                       char id[DFM_ID_DIGITS + 1]) {
     api_ask ask = {.method = DFM_METHOD_POST, .path = path, .body = bytes, .body_bytes = size};
     api_answer answer = api_send(house, &ask);
-    ck_assert_msg(answer.status == 201, "upload: %d %s", answer.status, answer.body);
+    ck_assert_msg(answer.status == 201 || answer.status == 200, "upload: %d %s", answer.status,
+                  answer.body);
     snprintf(id, DFM_ID_DIGITS + 1, "%s", api_string(&answer, "id"));
     api_answer_free(&answer);
 }

@@ -30,9 +30,10 @@ typedef struct api_ask {
     const char *path, *query;
     dfm_api_headers headers;
     const void *body;
-    size_t body_bytes;      /* 0 with a body: a C string */
-    int64_t content_length; /* 0: of the body; -1: not told */
-    uint32_t worker;        /* that handles it */
+    size_t body_bytes;       /* 0 with a body: a C string */
+    int64_t content_length;  /* 0: of the body; -1: not told */
+    uint32_t worker;         /* that handles it */
+    void (*meanwhile)(void); /* called when the request is gone, before the answer's body is read */
 } api_ask;
 
 /* What came back. The body ends in a NUL that does not count. A stream is drained by all workers in
