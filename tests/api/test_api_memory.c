@@ -2,6 +2,7 @@
  * nothing is leaked. And: a deform in steady state allocates next to nothing. */
 #include "tests/data/models.h"
 #include "tests/support_pose.h"
+#include "tests/support_vmd.h"
 #include "tests/wrap_allocator.h"
 
 #include "api/api.h"
@@ -23,6 +24,9 @@ static size_t size;
 static char model_path[48];
 static char deform_path[64], bones_path[64], morphs_path[64], materials_path[64], indices_path[64],
     vertices_path[64];
+static vmd_writer vmd;
+static char motion_path[48], match_path[64], match_query[64];
+static char play_body[256], stream_body[256];
 
 static void *hook_malloc(size_t bytes_wanted) {
     return malloc(bytes_wanted);
@@ -82,6 +86,26 @@ static void make_paths(void) {
     snprintf(vertices_path, sizeof vertices_path, "%s/vertices", model_path);
 }
 
+/* A motion of the odd model's first bone and of one that it lacks. */
+static void make_motion(void) {
+    static const float still[3], no_turn[4] = {0, 0, 0, 1};
+    uint8_t digest[DFM_DIGEST_BYTES];
+    dfm_id id;
+    vmd_begin(&vmd);
+    vmd_section(&vmd);
+    vmd_bone(&vmd, "\x8d\xaa", 0, still, no_turn, NULL); /* 根 */
+    vmd_bone(&vmd, "nobody", 9, still, no_turn, NULL);
+    dfm_digest(vmd.bytes, vmd.size, digest, &id);
+    snprintf(motion_path, sizeof motion_path, "/motions/%s", id.text);
+    snprintf(match_path, sizeof match_path, "%s/match", motion_path);
+    snprintf(match_query, sizeof match_query, "model=%s", model_path + strlen("/models/"));
+    snprintf(play_body, sizeof play_body,
+             "{\"motion\":\"%s\",\"frames\":[0,3.5],\"overrides\":{\"bones\":{\"#0\":{}}}}",
+             id.text);
+    snprintf(stream_body, sizeof stream_body, "{\"motion\":\"%s\",\"frames\":{\"end\":1e6}}",
+             id.text);
+}
+
 static void setup(void) {
     dfm_arena arena = {0};
     dfm_error error = {0};
@@ -90,6 +114,7 @@ static void setup(void) {
     bytes = model_bytes(&odd, NULL, &size);
     dfm_arena_free(&arena);
     make_paths();
+    make_motion();
     snprintf(skinners.opencl_unavailable, sizeof skinners.opencl_unavailable, "none");
     dfm_skinner_options options = {.worker_count = 1};
     dfm_cache_options cache_options = {
@@ -112,25 +137,37 @@ static void teardown(void) {
 typedef struct ask {
     dfm_method method;
     const char *path, *query, *body;
-    bool upload;
+    bool upload; /* of the model, or, to /motions, of the motion */
+    const char *content_type;
 } ask;
 
 static dfm_api_response send_ask(const ask *what) {
     dfm_api_request request = {.method = what->method, .path = what->path, .query = what->query};
     dfm_api_response response;
-    request.body = what->upload ? bytes : (const uint8_t *)what->body;
-    request.body_bytes = what->upload ? size : what->body ? strlen(what->body) : 0;
+    request.headers.content_type = what->content_type;
+    request.body = (const uint8_t *)what->body;
+    request.body_bytes = what->body ? strlen(what->body) : 0;
+    if (what->upload) {
+        bool is_motion = strcmp(what->path, "/motions") == 0;
+        request.body = is_motion ? vmd.bytes : bytes;
+        request.body_bytes = is_motion ? vmd.size : size;
+    }
     if (!dfm_api_admit(api, &request, (int64_t)request.body_bytes, &response).answered)
         dfm_api_handle(api, &request, &response);
     return response;
 }
 
-static bool upload(void) {
-    dfm_api_response response = send_ask(
-        &(ask){.method = DFM_METHOD_POST, .path = "/models", .query = "sdef=on", .upload = true});
+static bool send_well(const ask *what) {
+    dfm_api_response response = send_ask(what);
     bool good = response.status < 300;
     dfm_api_response_free(&response);
     return good;
+}
+
+static bool upload(void) {
+    return send_well(&(ask){
+               .method = DFM_METHOD_POST, .path = "/models", .query = "sdef=on", .upload = true}) &&
+           send_well(&(ask){.method = DFM_METHOD_POST, .path = "/motions", .upload = true});
 }
 
 static bool is_json(const dfm_api_response *response) {
@@ -173,6 +210,7 @@ static void check(const ask *what, size_t n, outcome result, int usual_status) {
 /* A house as it was before its first request. */
 static bool start_anew(void) {
     dfm_cache_delete(cache, model_path + strlen("/models/"), NULL, NULL);
+    dfm_motion_store_delete(motions, motion_path + strlen("/motions/"), NULL);
     dfm_api_free(api);
     return open_api();
 }
@@ -190,6 +228,7 @@ static void fails_everywhere(const ask *what, int usual_status) {
         check(what, n, result, usual_status);
         ck_assert_msg(leaked == 0, "%s: allocation %zu leaks", what->path, n);
         ck_assert_uint_eq(dfm_cache_get_stats(cache).resident_bytes, 0);
+        ck_assert_uint_eq(dfm_motion_store_get_stats(motions).resident_bytes, 0);
     }
 }
 
@@ -219,6 +258,25 @@ START_TEST(every_route_answers_when_memory_runs_out) {
         {{.method = DFM_METHOD_POST, .path = deform_path, .body = "{\"poses\":[" POSE ",{}]}"},
          200},
         {{.method = DFM_METHOD_POST, .path = deform_path, .body = "{\"bones\":{\"x\":{}}}"}, 422},
+        {{.method = DFM_METHOD_POST, .path = "/motions", .upload = true}, 201},
+        {{.method = DFM_METHOD_GET, .path = "/motions"}, 200},
+        {{.method = DFM_METHOD_GET, .path = motion_path}, 200},
+        {{.method = DFM_METHOD_GET, .path = match_path, .query = match_query}, 200},
+        {{.method = DFM_METHOD_DELETE, .path = motion_path}, 204},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .body = play_body}, 200},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .query = "format=mdd", .body = play_body},
+         200},
+        {{.method = DFM_METHOD_POST,
+          .path = deform_path,
+          .query = "output=bones&format=json",
+          .body = play_body},
+         200},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .body = stream_body}, 200},
+        {{.method = DFM_METHOD_POST,
+          .path = deform_path,
+          .body = "Vocaloid Pose Data file\nBone0{\x8d\xaa\n0,1,0;0,0,0,1;}",
+          .content_type = "text/x-vpd"},
+         200},
     };
     ck_assert(upload()); /* the cache's table grows once and stays */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
