@@ -305,8 +305,9 @@ static dfm_status look_at_device(dfm_opencl *opencl, uint32_t item_lanes, dfm_er
     dfm_status status =
         dfm_opencl_check(clGetDeviceInfo(opencl->device, CL_DEVICE_TYPE, sizeof type, &type, NULL),
                          "clGetDeviceInfo", DFM_ERROR_UNAVAILABLE, error);
-    opencl->host_memory = (type & CL_DEVICE_TYPE_CPU) != 0;
-    opencl->item_lanes = item_lanes ? item_lanes : opencl->host_memory ? DFM_LANES : 1;
+    bool cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
+    opencl->item_lanes = item_lanes ? item_lanes : cpu ? DFM_LANES : 1;
+    opencl->host_memory = cpu && opencl->item_lanes == DFM_LANES;
     return status;
 }
 

@@ -18,7 +18,7 @@ typedef struct dfm_opencl {
     cl_context context;
     cl_program program;
     uint32_t item_lanes; /* DFM_ITEM_LANES of skin.cl: DFM_LANES on CPUs, 1 elsewhere */
-    bool host_memory;    /* a CPU: kernels may work on the host's own arrays without a copy */
+    bool host_memory;    /* a CPU that does blocks: kernels work on the host's arrays, no copies */
 } dfm_opencl;
 
 /* Opens the device that the options name. `description` (size bytes) becomes "device name (platform

@@ -45,8 +45,8 @@ typedef struct dfm_skinner_options {
     const char *simd;                        /* CPU: a variant's name; NULL = the fastest */
     uint32_t opencl_platform, opencl_device; /* indices as OpenCL lists them */
     const char *kernel_source;    /* OpenCL: NULL = the embedded skin.cl (tests pass others) */
-    uint32_t opencl_item_lanes;   /* lanes that a work-item does, 1 or DFM_LANES; 0 = as suits the
-                                     device */
+    uint32_t opencl_item_lanes;   /* lanes that a work-item does: DFM_LANES, or 1 and copies of
+                                     everything, as on GPUs; 0 = as suits the device */
     const dfm_parallel *parallel; /* CPU: for large models; outlives the skinner. NULL = none */
 } dfm_skinner_options;
 

@@ -211,12 +211,21 @@ START_TEST(a_batch_equals_its_frames_bit_for_bit) {
         jobs[i] = scene_job(poses[i], batch + i * floats);
     }
     assert_ok(dfm_skinner_run(skinner, binding, 0, jobs, FRAMES, &error));
+    float *normals = frames_of(bind, FRAMES); /* alone, from the device's buffer */
     for (uint32_t i = 0; i < FRAMES; i++) {
-        jobs[i] = scene_job(poses[i], single);
-        assert_ok(dfm_skinner_run(skinner, binding, 1, &jobs[i], 1, &error));
+        jobs[i].position.data = NULL;
+        jobs[i].normal.data = normals + i * floats;
+    }
+    assert_ok(dfm_skinner_run(skinner, binding, 0, jobs, FRAMES, &error));
+    for (uint32_t i = 0; i < FRAMES; i++) {
+        const dfm_skin_job alone = scene_job(poses[i], single);
+        assert_ok(dfm_skinner_run(skinner, binding, 1, &alone, 1, &error));
         ck_assert_mem_eq(single, batch + i * floats, floats * sizeof *single);
+        for (size_t v = 0; v < floats; v += 6)
+            ck_assert_mem_eq(single + v + 3, normals + i * floats + v, 3 * sizeof *single);
         scene_pose_free(poses[i]);
     }
+    free(normals);
     free(batch);
     free(single);
     dfm_skinner_unbind(skinner, binding);
@@ -305,7 +314,7 @@ START_TEST(a_batch_over_the_launch_limit_is_divided) {
         scene_create(&(scene_options){.block_count = 60000, .bone_count = 10, .seed = 8});
     ck_assert_uint_gt(scene_frame_floats(bind) * 4 * FRAMES, 40 << 20);
     scene_pose *pose = scene_pose_create(bind, 8, 50);
-    dfm_skinner *skinner = open_opencl(1, 0);
+    dfm_skinner *skinner = open_opencl(1, both_ways[_i]);
     dfm_skin_binding *binding = bind_to(skinner, bind);
     float *frames = frames_of(bind, FRAMES), *expected = scene_expected(bind, pose);
     dfm_skin_job jobs[FRAMES];
@@ -319,6 +328,22 @@ START_TEST(a_batch_over_the_launch_limit_is_divided) {
     dfm_skinner_unbind(skinner, binding);
     dfm_skinner_close(skinner);
     scene_pose_free(pose);
+    scene_free(bind);
+}
+END_TEST
+
+/* A CPU reads the bind data where it is; other devices hold a copy. */
+START_TEST(a_binding_counts_what_the_device_holds) {
+    dfm_skin_bind *bind = scene_create(&(scene_options){.block_count = 50, .bone_count = 9});
+    size_t arrays = bind->block_count * (sizeof *bind->blocks + DFM_LANES * sizeof *bind->vertex) +
+                    bind->row_count * DFM_LANES * sizeof *bind->data;
+    for (uint32_t way = 0; way < 2; way++) {
+        dfm_skinner *skinner = open_opencl(1, both_ways[way]);
+        dfm_skin_binding *binding = bind_to(skinner, bind);
+        ck_assert_int_eq(binding->resident_bytes > arrays, both_ways[way] == 1);
+        dfm_skinner_unbind(skinner, binding);
+        dfm_skinner_close(skinner);
+    }
     scene_free(bind);
 }
 END_TEST
@@ -389,12 +414,12 @@ static void expected_layout(char *to, const case_layout *l, const float *frame,
 }
 
 START_TEST(every_layout_holds_the_same_frame_and_nothing_else_is_touched) {
-    const case_layout *l = &layouts[_i];
+    const case_layout *l = &layouts[_i / 2];
     dfm_skin_bind *bind =
         scene_create(&(scene_options){.block_count = 100, .bone_count = 20, .seed = 21});
     ck_assert_uint_lt(bind->vertex_count * 12, FAR);
     scene_pose *pose = scene_pose_create(bind, 6, 4);
-    dfm_skinner *skinner = open_opencl(1, 0);
+    dfm_skinner *skinner = open_opencl(1, both_ways[_i % 2]);
     dfm_skin_binding *binding = bind_to(skinner, bind);
     float *frame = frames_of(bind, 1);
     dfm_skin_job jobs[3] = {scene_job(pose, frame)};
@@ -477,7 +502,7 @@ static void *skin_rounds(void *argument) {
 START_TEST(workers_do_not_disturb_each_other) {
     dfm_skin_bind *bind =
         scene_create(&(scene_options){.block_count = 300, .bone_count = 60, .seed = 31});
-    dfm_skinner *skinner = open_opencl(THREADS, 0);
+    dfm_skinner *skinner = open_opencl(THREADS, both_ways[_i]);
     dfm_skin_binding *binding = bind_to(skinner, bind);
     thread_task tasks[THREADS];
     for (uint32_t i = 0; i < THREADS; i++) {
@@ -734,8 +759,8 @@ static void fail_every_call(dfm_skinner *skinner, const dfm_skin_bind *bind, boo
 START_TEST(a_driver_call_that_fails_is_an_error_of_that_run_alone) {
     dfm_skin_bind *bind =
         scene_create(&(scene_options){.block_count = 30, .bone_count = 6, .seed = 1});
-    dfm_skinner *skinner = open_opencl(1, 0);
-    fail_every_call(skinner, bind, _i == 0);
+    dfm_skinner *skinner = open_opencl(1, both_ways[_i % 2]);
+    fail_every_call(skinner, bind, _i / 2 == 0);
     dfm_skinner_close(skinner);
     scene_free(bind);
 }
@@ -770,11 +795,12 @@ int main(void) {
     tcase_add_loop_test(results, what_is_sent_is_finite_whatever_the_palette, 0, 2);
     tcase_add_test(results, a_pose_leaves_no_morph_behind);
     tcase_add_loop_test(results, large_and_small_models_take_turns, 0, 2);
-    tcase_add_test(results, a_batch_over_the_launch_limit_is_divided);
+    tcase_add_loop_test(results, a_batch_over_the_launch_limit_is_divided, 0, 2);
+    tcase_add_test(results, a_binding_counts_what_the_device_holds);
     tcase_add_test(results, a_model_without_vertices_is_no_error);
     tcase_add_loop_test(results, every_layout_holds_the_same_frame_and_nothing_else_is_touched, 0,
-                        sizeof layouts / sizeof *layouts);
-    tcase_add_test(results, workers_do_not_disturb_each_other);
+                        2 * sizeof layouts / sizeof *layouts);
+    tcase_add_loop_test(results, workers_do_not_disturb_each_other, 0, 2);
     tcase_add_loop_test(results, nothing_is_compiled_after_open, 0, 2);
     tcase_add_test(results, the_description_names_device_and_driver);
     TCase *missing = tcase_create("missing");
@@ -789,7 +815,7 @@ int main(void) {
     tcase_add_test(missing, a_cache_folder_that_is_missing_is_made);
     tcase_add_test(missing, a_cache_folder_mounted_noexec_is_unavailable);
     TCase *failing = tcase_create("failing");
-    tcase_add_loop_test(failing, a_driver_call_that_fails_is_an_error_of_that_run_alone, 0, 2);
+    tcase_add_loop_test(failing, a_driver_call_that_fails_is_an_error_of_that_run_alone, 0, 4);
     tcase_add_test(failing, a_driver_call_that_fails_at_open_is_unavailable);
     TCase *const cases[] = {kernel, results, missing, failing};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
