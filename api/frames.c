@@ -138,8 +138,7 @@ bool dfm_frames_open(dfm_frames *frames, dfm_call *call, const dfm_model *model,
                            .ik = ik,
                            .model = model,
                            .body = call->request->body,
-                           .body_bytes = call->request->body_bytes,
-                           .buffers = &call->api->config.buffers};
+                           .body_bytes = call->request->body_bytes};
     if (frames->body_bytes == 0) {
         dfm_problem_set(&call->problem, DFM_PROBLEM_BAD_REQUEST,
                         "the body is empty; {} is the rest pose");
@@ -154,8 +153,6 @@ void dfm_frames_free(dfm_frames *frames) {
     dfm_pose_list_free(&frames->poses);
     dfm_motion_binding_free(frames->binding);
     dfm_stored_motion_release(frames->motion);
-    if (frames->kept)
-        frames->buffers->release(frames->buffers->context, frames->kept);
     *frames = (dfm_frames){0};
 }
 
@@ -180,15 +177,8 @@ bool dfm_frames_load(const dfm_frames *frames, uint64_t index, dfm_api_worker *w
     return good;
 }
 
-bool dfm_frames_keep(dfm_frames *frames) {
-    if (frames->form == DFM_FRAMES_MOTION || frames->kept)
-        return true;
-    frames->kept = frames->buffers->acquire(frames->buffers->context, frames->body_bytes);
-    if (!frames->kept)
-        return false;
-    memcpy(frames->kept->data, frames->body, frames->body_bytes);
-    frames->body = frames->kept->data;
-    return true;
+bool dfm_frames_borrow_body(const dfm_frames *frames) {
+    return frames->form != DFM_FRAMES_MOTION;
 }
 
 double dfm_frames_time(const dfm_frames *frames, uint64_t index) {

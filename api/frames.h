@@ -25,10 +25,8 @@ typedef struct dfm_frames {
     uint64_t count;     /* at least 1 */
     uint64_t unmatched; /* names that the model lacks and that were ignored */
     const dfm_model *model;
-    const uint8_t *body; /* borrowed, or in `kept` */
+    const uint8_t *body; /* borrowed from the request */
     size_t body_bytes;
-    dfm_buffer *kept;            /* pooled, from `buffers`; NULL: the body is the request's */
-    const dfm_buffers *buffers;  /* borrowed */
     dfm_pose_list poses;         /* DFM_FRAMES_JSON, DFM_FRAMES_MOTION */
     dfm_pose_format format;      /* DFM_FRAMES_BINARY */
     dfm_stored_motion *motion;   /* DFM_FRAMES_MOTION: a reference is held */
@@ -46,9 +44,8 @@ void dfm_frames_free(dfm_frames *frames);
 bool dfm_frames_load(const dfm_frames *frames, uint64_t index, dfm_api_worker *worker,
                      dfm_problem *problem);
 
-/* Makes the list independent of the request, whose body it copies where it needs that. False: no
- * room for it. */
-bool dfm_frames_keep(dfm_frames *frames);
+/* Whether the list reads the request's body for as long as it lives. */
+bool dfm_frames_borrow_body(const dfm_frames *frames);
 
 /* The frame's time, 30 a second: as the motion has it; poses are numbered from 0. */
 double dfm_frames_time(const dfm_frames *frames, uint64_t index);

@@ -96,17 +96,11 @@ static bool render_head(dfm_call *call, const dfm_render *render, uint32_t frame
     return true;
 }
 
-static bool prepare(struct result_stream *s, dfm_call *call, dfm_render *render,
+static bool prepare(struct result_stream *s, dfm_call *call, const dfm_render *render,
                     dfm_deform_times *times) {
     uint32_t in_head = divide(s, render);
     s->head = dfm_call_result(call, s->stream.head_bytes);
-    if (!s->head || !render_head(call, render, in_head, s->head->data, times))
-        return false;
-    if (dfm_frames_keep(&render->frames))
-        return true;
-    dfm_problem_set(&call->problem, DFM_PROBLEM_BUSY,
-                    "the memory for bodies and results (--max-inflight-bytes) is used up");
-    return false;
+    return s->head && render_head(call, render, in_head, s->head->data, times);
 }
 
 dfm_api_stream *dfm_result_stream_create(dfm_call *call, dfm_render *render,
@@ -129,6 +123,7 @@ dfm_api_stream *dfm_result_stream_create(dfm_call *call, dfm_render *render,
     s->render = *render;
     *render = (dfm_render){0};
     s->stream.head = s->head->data;
+    s->stream.borrows_body = dfm_frames_borrow_body(&s->render.frames);
     s->stream.render = render_block;
     s->stream.free = free_stream;
     return &s->stream;
