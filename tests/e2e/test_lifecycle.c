@@ -202,11 +202,24 @@ START_TEST(term_in_the_middle_of_a_request_lets_it_end) {
 }
 END_TEST
 
+/* A deform whose client does not read: active until it does, however fast the machine is. */
+static int start_unread_deform(daemon_process *d) {
+    char head[512], first;
+    request what = heavy_deform(upload_heavy(d), HEAVY_POSES);
+    int fd = raw_connect_narrow(d, 4096);
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+             "Connection: close\r\nContent-Length: %zu\r\n\r\n",
+             what.path, what.size);
+    raw_send(fd, head);
+    raw_send_bytes(fd, what.body, what.size);
+    ck_assert_int_eq(recv(fd, &first, 1, MSG_PEEK), 1); /* its answer has begun */
+    return fd;
+}
+
 START_TEST(draining_refuses_new_work_and_is_not_ready) {
     daemon_hide_opencl();
     daemon_process d = daemon_start(ARGUMENTS("--workers", "1"));
-    char heavy[64];
-    strcpy(heavy, upload_heavy(&d));
     bool closed;
     int kept = raw_connect(&d), ready = raw_connect(&d);
     raw_send(kept, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -217,16 +230,11 @@ START_TEST(draining_refuses_new_work_and_is_not_ready) {
     text = raw_read(ready, 200, &closed);
     ck_assert_msg(strncmp(text, "HTTP/1.1 200", 12) == 0, "%s", text);
     free(text);
-    background running;
-    request what = heavy_deform(heavy, HEAVIEST_POSES);
-    background_start(&running, &d, &what);
-    usleep(150000);
+    int unread = start_unread_deform(&d);
     kill(d.pid, SIGTERM);
+    expect_logged(&d, "draining");
     usleep(50000);
-    char head[256];
-    snprintf(head, sizeof head,
-             "POST /models/%s/deform HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", heavy);
-    raw_send(kept, head);
+    raw_send(kept, "POST /models HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}");
     raw_send(ready, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
     text = raw_read(kept, 5000, &closed);
     ck_assert_msg(strncmp(text, "HTTP/1.1 503", 12) == 0, "%s", text);
@@ -240,9 +248,15 @@ START_TEST(draining_refuses_new_work_and_is_not_ready) {
     reply r = http_get(&d, "/livez"); /* nobody new comes in */
     ck_assert_int_eq(r.status, 0);
     reply_free(&r);
-    background_join(&running);
-    expect_status(&running.reply, 200);
-    reply_free(&running.reply);
+    text = raw_read(unread, 20000, &closed); /* what was begun is sent to its end */
+    ck_assert(closed);
+    const char *body = strstr(text, "\r\n\r\n");
+    char length[64];
+    snprintf(length, sizeof length, "Content-Length: %d\r\n", HEAVY_POSES * HEAVY_FRAME_BYTES);
+    ck_assert_ptr_nonnull(strstr(text, length));
+    ck_assert_ptr_nonnull(body);
+    free(text);
+    close(unread);
     ck_assert_int_eq(daemon_wait(&d, 40000), 0);
     close(kept);
     close(ready);
@@ -253,19 +267,12 @@ END_TEST
 START_TEST(second_signal_ends_at_once) {
     daemon_hide_opencl();
     daemon_process d = daemon_start(ARGUMENTS("--workers", "1"));
-    char heavy[64];
-    strcpy(heavy, upload_heavy(&d));
-    background running;
-    request what = heavy_deform(heavy, HEAVIEST_POSES);
-    background_start(&running, &d, &what);
-    usleep(150000);
+    int unread = start_unread_deform(&d);
     kill(d.pid, SIGTERM);
-    usleep(50000);
+    expect_logged(&d, "draining");
     kill(d.pid, SIGINT);
     ck_assert_int_eq(daemon_wait(&d, SANITIZED ? 20000 : 2000), 128 + SIGINT);
-    background_join(&running);
-    ck_assert_int_eq(running.reply.status, 0);
-    reply_free(&running.reply);
+    close(unread);
     unlink(d.log_path);
 }
 END_TEST
@@ -286,6 +293,47 @@ START_TEST(drain_timeout_cuts_off_and_says_so) {
 }
 END_TEST
 
+/* Streams and answers from one buffer, running and queued, when the timeout passes: whatever the
+ * threads are at, the end is the exit status. */
+START_TEST(cutting_off_ends_with_3_whatever_is_running) {
+    enum { CALLERS = 6, ROUNDS = SANITIZED ? 1 : 4, SMALL_POSES = SANITIZED ? 1 : 3 };
+    static char *const timeouts[] = {"0", "5", "50"};
+    daemon_hide_opencl();
+    for (int round = 0; round < ROUNDS; round++) {
+        daemon_process d =
+            daemon_start(ARGUMENTS("--workers", "1", "--drain-timeout-ms", timeouts[_i]));
+        char heavy[64];
+        strcpy(heavy, upload_heavy(&d));
+        background callers[CALLERS];
+        char *bodies[CALLERS];
+        for (unsigned i = 0; i < CALLERS; i++) {
+            request what = heavy_deform(heavy, i % 2 ? SMALL_POSES : HEAVY_POSES);
+            what.body = bodies[i] = strdup(what.body);
+            background_start(&callers[i], &d, &what);
+        }
+        usleep(20000);
+        kill(d.pid, SIGTERM);
+        ck_assert_int_eq(daemon_wait(&d, 20000), 3);
+        for (unsigned i = 0; i < CALLERS; i++) {
+            background_join(&callers[i]);
+            reply_free(&callers[i].reply);
+            free(bodies[i]);
+        }
+        unlink(d.log_path);
+    }
+}
+END_TEST
+
+START_TEST(nothing_to_cut_off_ends_with_0_without_a_timeout) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--drain-timeout-ms", "0"));
+    int idle = raw_connect(&d);
+    usleep(50000);
+    daemon_stop(&d);
+    close(idle);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("lifecycle");
     TCase *tests = tcase_create("all");
@@ -302,6 +350,8 @@ int main(void) {
     tcase_add_test(tests, draining_refuses_new_work_and_is_not_ready);
     tcase_add_test(tests, second_signal_ends_at_once);
     tcase_add_test(tests, drain_timeout_cuts_off_and_says_so);
+    tcase_add_loop_test(tests, cutting_off_ends_with_3_whatever_is_running, 0, 3);
+    tcase_add_test(tests, nothing_to_cut_off_ends_with_0_without_a_timeout);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
