@@ -182,10 +182,9 @@ static void destroy(sender *s) {
 
 static void render(sender *s, uint64_t block, uint32_t thread, dfm_buffer *buffer) {
     const char *why = NULL;
-    if (!s->source->render(s->source, block, thread, buffer->data, &why) && !why)
-        why = "it cannot be made";
+    bool good = s->source->render(s->source, block, thread, buffer->data, &why);
     pthread_mutex_lock(&s->lock);
-    bool resume = end_render(s, block, why);
+    bool resume = end_render(s, block, good ? NULL : why ? why : "it cannot be made");
     bool last = s->ended && s->rendering == 0 && !s->turn_queued;
     pthread_mutex_unlock(&s->lock);
     if (resume)
