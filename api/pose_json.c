@@ -176,12 +176,12 @@ static bool read_bones(dfm_pose_reader *reader, dfm_pose *pose) {
         dfm_bone_pose ignored;
         uint8_t nowhere = 0, *marks = reader->overrides ? reader->overrides->bones : NULL;
         int64_t index;
-        reader->name = &key;
+        reader->name = key;
         if (!find(reader, &kind, &key, &index) ||
             !read_bone(reader, index < 0 ? &ignored : &pose->bones[index],
                        mark_of(marks, index, &nowhere)))
             return false;
-        reader->name = NULL;
+        reader->name.data = NULL;
     }
     return dfm_pose_left(reader);
 }
@@ -199,7 +199,7 @@ static bool read_matrices(dfm_pose_reader *reader, dfm_pose *pose) {
         return dfm_pose_fail_type(reader, "an array");
     int64_t received = 0;
     for (; dfm_json_next_item(&reader->json); received++) {
-        double surplus[12];
+        double surplus[12] = {0};
         reader->row = received;
         if (!read_matrix(reader, received < pose->bone_count ? pose->matrices[received] : surplus))
             return false;
@@ -221,12 +221,12 @@ static bool read_morphs(dfm_pose_reader *reader, dfm_pose *pose) {
         double ignored;
         uint8_t nowhere, *marks = reader->overrides ? reader->overrides->morphs : NULL;
         int64_t index;
-        reader->name = &key;
+        reader->name = key;
         if (!find(reader, &kind, &key, &index) ||
             !dfm_pose_read_number(reader, index < 0 ? &ignored : &pose->morph_weights[index]))
             return false;
         *mark_of(marks, index, &nowhere) = 1;
-        reader->name = NULL;
+        reader->name.data = NULL;
     }
     return dfm_pose_left(reader);
 }
@@ -238,7 +238,7 @@ static bool read_ik_names(dfm_pose_reader *reader, dfm_pose *pose) {
         bool on;
         uint8_t nowhere, *marks = reader->overrides ? reader->overrides->ik : NULL;
         int64_t index;
-        reader->name = &key;
+        reader->name = key;
         if (!find(reader, &kind, &key, &index))
             return false;
         if (!dfm_json_bool(&reader->json, &on))
@@ -248,7 +248,7 @@ static bool read_ik_names(dfm_pose_reader *reader, dfm_pose *pose) {
         if (index >= 0)
             pose->ik_off[index] = !on;
         *mark_of(marks, index, &nowhere) = 1;
-        reader->name = NULL;
+        reader->name.data = NULL;
     }
     return dfm_pose_left(reader);
 }

@@ -11,8 +11,8 @@ bool dfm_pose_point(dfm_pose_reader *reader, const dfm_json_string *key) {
     dfm_pointer_add(&pointer, reader->frame >= 0 ? "poses" : NULL);
     dfm_pointer_add_index(&pointer, reader->frame);
     dfm_pointer_add(&pointer, reader->member);
-    if (reader->name)
-        dfm_pointer_add_string(&pointer, reader->name);
+    if (reader->name.data)
+        dfm_pointer_add_string(&pointer, &reader->name);
     dfm_pointer_add(&pointer, reader->field);
     dfm_pointer_add_index(&pointer, reader->row);
     dfm_pointer_add_index(&pointer, reader->column);

@@ -29,12 +29,12 @@ typedef struct dfm_pose_reader {
     uint64_t unmatched;
     struct dfm_overrides *overrides; /* what is given is marked here; NULL: nobody asks */
     /* Where it is, for the pointer of a problem. */
-    const char *outer;  /* "overrides"; NULL = the body */
-    int64_t frame;      /* index in "poses"; -1 = the body is the pose */
-    const char *member; /* "bones", ...; NULL = the pose itself */
-    const dfm_json_string *name;
-    const char *field;   /* "rotation", "translation" */
-    int64_t row, column; /* -1 = none */
+    const char *outer;    /* "overrides"; NULL = the body */
+    int64_t frame;        /* index in "poses"; -1 = the body is the pose */
+    const char *member;   /* "bones", ...; NULL = the pose itself */
+    dfm_json_string name; /* a bone, morph or IK bone; data NULL = none */
+    const char *field;    /* "rotation", "translation" */
+    int64_t row, column;  /* -1 = none */
 } dfm_pose_reader;
 
 /* Points the problem to where the reader is, and to `key` in there unless NULL. Returns false. */
