@@ -1,5 +1,5 @@
 #!/bin/sh
-# README.md's table of flags is what `deformd --help` says. `docs.sh DEFORMD` compares the two,
+# README.md's table of flags is what `deformd --help` says, its table of warnings what core can give. `docs.sh DEFORMD` compares,
 # `docs.sh --write DEFORMD` puts the table into README.md, between the two marks.
 set -eu
 write=
@@ -35,3 +35,14 @@ part | diff - "$new" >/dev/null || {
     exit 1
 }
 echo "docs: README.md has the flags of --help"
+
+# Every warning code that core can give has its row.
+top=$(dirname "$readme")
+for code in $(grep -rhoE '"[a-z0-9]+(-[a-z0-9]+)+"' "$top"/core/*.c "$top"/core/rig/*.c | tr -d '"' | sort -u); do
+    grep -rlE "\"$code\"" "$top"/core --include=status.c >/dev/null && continue
+    grep -q "^|.*\`$code\`.*|" "$readme" || {
+        echo "docs: README.md has no row for the warning $code" >&2
+        exit 1
+    }
+done
+echo "docs: README.md has the warnings of core"
