@@ -1,6 +1,6 @@
 #!/bin/sh
-# README.md's table of flags is what `deformd --help` says, its table of warnings what core can give. `docs.sh DEFORMD` compares,
-# `docs.sh --write DEFORMD` puts the table into README.md, between the two marks.
+# README.md's table of flags is what `deformd --help` says, its table of warnings what core can
+# give. `docs.sh DEFORMD` compares them, `docs.sh --write DEFORMD` puts the flags into README.md.
 set -eu
 write=
 [ "$1" = --write ] && write=yes && shift
