@@ -12,35 +12,31 @@ static dfm_body_state fail(dfm_body *body, dfm_body_state state) {
 
 dfm_body_state dfm_body_begin(dfm_body *body, dfm_buffer_pool *pool, size_t limit_bytes,
                               int64_t length) {
-    *body = (dfm_body){.pool = pool, .limit_bytes = limit_bytes};
+    *body = (dfm_body){.pool = pool, .limit_bytes = limit_bytes, .most_bytes = limit_bytes};
     if (length <= 0)
         return DFM_BODY_OK;
     if ((uint64_t)length > limit_bytes)
         return fail(body, DFM_BODY_TOO_LARGE);
-    body->buffer = dfm_buffer_acquire(pool, (size_t)length);
-    return body->buffer ? DFM_BODY_OK : fail(body, DFM_BODY_NO_ROOM);
+    body->most_bytes = (size_t)length;
+    dfm_buffer_stats stats = dfm_buffer_pool_stats(pool);
+    bool room = body->most_bytes <= stats.budget_bytes - stats.used_bytes;
+    return room ? DFM_BODY_OK : fail(body, DFM_BODY_NO_ROOM);
 }
 
-/* Room for `size` bytes in all, at most the limit. */
-static bool grow(dfm_body *body, size_t size) {
+/* Room for `size` bytes in all. */
+static bool reserve(dfm_body *body, size_t size) {
     size_t capacity = body->buffer ? body->buffer->capacity : 0;
     if (size <= capacity)
         return true;
     capacity = capacity ? capacity * 2 : FIRST_CAPACITY;
-    if (capacity > body->limit_bytes)
-        capacity = body->limit_bytes;
+    if (capacity > body->most_bytes)
+        capacity = body->most_bytes;
     if (capacity < size)
         capacity = size;
-    dfm_buffer *larger = dfm_buffer_acquire(body->pool, capacity);
-    if (!larger)
-        return false;
-    if (body->buffer) {
-        memcpy(larger->data, body->buffer->data, body->buffer->size);
-        larger->size = body->buffer->size;
-        dfm_buffer_release(body->pool, body->buffer);
-    }
-    body->buffer = larger;
-    return true;
+    if (body->buffer)
+        return dfm_buffer_grow(body->pool, &body->buffer, capacity);
+    body->buffer = dfm_buffer_acquire(body->pool, capacity);
+    return body->buffer != NULL;
 }
 
 dfm_body_state dfm_body_append(dfm_body *body, const void *data, size_t size) {
@@ -49,7 +45,7 @@ dfm_body_state dfm_body_append(dfm_body *body, const void *data, size_t size) {
     size_t used = body->buffer ? body->buffer->size : 0;
     if (size > body->limit_bytes - used)
         return fail(body, DFM_BODY_TOO_LARGE);
-    if (!grow(body, used + size))
+    if (!reserve(body, used + size))
         return fail(body, DFM_BODY_NO_ROOM);
     memcpy(body->buffer->data + used, data, size);
     body->buffer->size += size;

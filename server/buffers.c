@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -151,6 +152,70 @@ dfm_buffer *dfm_buffer_acquire(dfm_buffer_pool *pool, size_t capacity) {
     n->buffer.size = 0;
     ASAN_UNPOISON_MEMORY_REGION(n->buffer.data, n->buffer.capacity);
     return &n->buffer;
+}
+
+/* One of the class that is kept, where it fits the budget beside the old one; NULL: none. */
+static node *take_kept(dfm_buffer_pool *pool, unsigned class, size_t bytes) {
+    dfm_buffer_stats *stats = &pool->stats;
+    node *n = class < CLASSES ? pool->kept[class] : NULL;
+    if (!n || n->buffer.capacity != bytes || stats->used_bytes > stats->budget_bytes - bytes)
+        return NULL;
+    pool->kept[class] = n->next;
+    stats->kept_bytes -= bytes;
+    stats->used_bytes += bytes;
+    return n;
+}
+
+static void copy(dfm_buffer *to, const dfm_buffer *from) {
+    ASAN_UNPOISON_MEMORY_REGION(to->data, to->capacity);
+    memcpy(to->data, from->data, from->size);
+    to->size = from->size;
+}
+
+/* The kernel moves the pages, so that a buffer of half the budget and more can grow. */
+static bool remap(node *n, unsigned class, size_t bytes) {
+    void *data = mremap(n->buffer.data, n->buffer.capacity, bytes, MREMAP_MAYMOVE);
+    if (data == MAP_FAILED)
+        return false;
+    n->buffer.data = data;
+    n->buffer.capacity = bytes;
+    n->class = class;
+    ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+    return true;
+}
+
+bool dfm_buffer_grow(dfm_buffer_pool *pool, dfm_buffer **buffer, size_t capacity) {
+    unsigned class = class_of(capacity);
+    size_t bytes = rounded(pool, capacity, class), old_bytes = (*buffer)->capacity;
+    if (bytes <= old_bytes)
+        return true;
+    size_t more = bytes - old_bytes;
+    dfm_buffer_stats *stats = &pool->stats;
+    pthread_mutex_lock(&pool->lock);
+    node *kept = take_kept(pool, class, bytes);
+    bool room = kept || stats->used_bytes + more <= stats->budget_bytes;
+    node *out = NULL;
+    if (!kept && room) {
+        out = make_room(pool, more);
+        stats->used_bytes += more;
+        stats->maps++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    unmap_all(out);
+    if (kept) {
+        copy(&kept->buffer, *buffer);
+        dfm_buffer_release(pool, *buffer);
+        *buffer = &kept->buffer;
+        return true;
+    }
+    if (!room)
+        return false;
+    if (remap((node *)*buffer, class, bytes))
+        return true;
+    pthread_mutex_lock(&pool->lock);
+    stats->used_bytes -= more;
+    pthread_mutex_unlock(&pool->lock);
+    return false;
 }
 
 void dfm_buffer_release(dfm_buffer_pool *pool, dfm_buffer *buffer) {

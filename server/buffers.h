@@ -24,6 +24,10 @@ void dfm_buffer_pool_free(dfm_buffer_pool *pool); /* every buffer was given back
 /* At least `capacity` bytes (at least 1), 64-byte aligned, size 0, contents undefined. NULL: over
  * the budget, or no memory. */
 dfm_buffer *dfm_buffer_acquire(dfm_buffer_pool *pool, size_t capacity);
+
+/* Makes the buffer hold `capacity` bytes, with what it has; it may move. False: over the budget, or
+ * no memory, and the buffer is as it was. Only what it grows by counts against the budget. */
+bool dfm_buffer_grow(dfm_buffer_pool *pool, dfm_buffer **buffer, size_t capacity);
 void dfm_buffer_release(dfm_buffer_pool *pool, dfm_buffer *buffer); /* NULL buffer allowed */
 
 dfm_buffer_stats dfm_buffer_pool_stats(dfm_buffer_pool *pool);

@@ -210,11 +210,12 @@ START_TEST(slow_readers_hold_no_worker) {
 END_TEST
 
 START_TEST(vanished_clients_give_their_memory_back) {
+    static uint8_t part[16 << 20];
     int fd;
     for (int round = 0; round < 20; round++) {
         fd = raw_connect(&d); /* gone in the middle of its body */
         raw_send(fd, "POST /models HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
-        raw_send_bytes(fd, bytes, size);
+        raw_send_bytes(fd, part, sizeof part);
         close(fd);
         fd = raw_connect(&d); /* gone while its request is being worked on */
         send_deform(fd, 2);
@@ -225,8 +226,8 @@ START_TEST(vanished_clients_give_their_memory_back) {
         ck_assert_int_gt(recv(fd, piece, sizeof piece, 0), 0);
         close(fd);
     }
-    /* 512 MiB would be used up by the uploads alone, had any of them kept its buffer. What is
-     * queued runs to its end first. */
+    /* Less than 256 MiB of the 512 would be left, had the uploads kept their buffers. What is queued
+     * runs to its end first. */
     bool accepted = false;
     for (uint64_t end = now_ms() + 60000; !accepted && now_ms() < end; usleep(100000)) {
         fd = raw_connect(&d);
@@ -239,41 +240,6 @@ START_TEST(vanished_clients_give_their_memory_back) {
         close(fd);
     }
     ck_assert(accepted);
-}
-END_TEST
-
-START_TEST(bodies_over_the_common_budget_are_503) {
-    int fds[2];
-    bool closed;
-    for (int i = 0; i < 2; i++) {
-        fds[i] = raw_connect(&d);
-        raw_send(fds[i], "POST /models HTTP/1.1\r\nHost: x\r\nContent-Length: 268435456\r\n"
-                         "Expect: 100-continue\r\n\r\n");
-        char *text = raw_read(fds[i], 500, &closed);
-        ck_assert_msg(strncmp(text, "HTTP/1.1 100", 12) == 0, "%s", text);
-        free(text);
-    }
-    int fd = raw_connect(&d);
-    raw_send(fd, "POST /models HTTP/1.1\r\nHost: x\r\nContent-Length: 268435456\r\n"
-                 "Expect: 100-continue\r\n\r\n");
-    char *text = raw_read(fd, 5000, &closed);
-    ck_assert_msg(strncmp(text, "HTTP/1.1 503", 12) == 0, "%s", text);
-    ck_assert(closed);
-    free(text);
-    close(fd);
-    close(fds[0]);
-    close(fds[1]);
-    reply r = {0};
-    for (int i = 0; i < 100 && r.status != 201; i++) { /* the closing is noticed a moment later */
-        reply_free(&r);
-        r = http(&d, &(request){.path = "/models?mode=cpu",
-                                .content_type = "application/octet-stream",
-                                .body = bytes,
-                                .size = size});
-        usleep(10000);
-    }
-    expect_status(&r, 201);
-    reply_free(&r);
 }
 END_TEST
 
@@ -291,7 +257,6 @@ int main(void) {
     tcase_add_test(wide, deforms_do_not_wait_for_an_upload);
     tcase_add_test(wide, slow_readers_hold_no_worker);
     tcase_add_test(wide, vanished_clients_give_their_memory_back);
-    tcase_add_test(wide, bodies_over_the_common_budget_are_503);
     suite_add_tcase(suite, small);
     suite_add_tcase(suite, wide);
     SRunner *runner = srunner_create(suite);

@@ -128,19 +128,82 @@ START_TEST(threads_never_share_a_buffer) {
 }
 END_TEST
 
-START_TEST(body_of_known_length_takes_one_buffer) {
-    dfm_buffer_pool *pool = dfm_buffer_pool_create(MIB);
+START_TEST(grown_buffer_keeps_its_bytes_and_counts_once) {
+    dfm_buffer_pool *pool = dfm_buffer_pool_create((size_t)8 * MIB);
+    for (int round = 0; round < 3; round++) { /* new pages, then kept ones */
+        dfm_buffer *buffer = dfm_buffer_acquire(pool, 4096);
+        memset(buffer->data, 7, buffer->size = 4096);
+        for (size_t capacity = 8192; capacity <= 8 * MIB; capacity *= 2) {
+            ck_assert(dfm_buffer_grow(pool, &buffer, capacity));
+            ck_assert_uint_ge(buffer->capacity, capacity);
+            ck_assert_uint_eq((uintptr_t)buffer->data % 64, 0);
+            ck_assert_uint_eq(buffer->size, capacity / 2);
+            memset(buffer->data + buffer->size, 7, buffer->capacity - buffer->size);
+            buffer->size = capacity;
+            for (size_t i = 0; i < capacity; i += 1000)
+                ck_assert_uint_eq(buffer->data[i], 7);
+            dfm_buffer_stats stats = dfm_buffer_pool_stats(pool);
+            ck_assert_uint_eq(stats.used_bytes, buffer->capacity);
+            ck_assert_uint_le(stats.used_bytes + stats.kept_bytes, stats.budget_bytes);
+        }
+        ck_assert(!dfm_buffer_grow(pool, &buffer, (size_t)9 * MIB)); /* and is as it was */
+        ck_assert_uint_eq(buffer->size, 8 * MIB);
+        ck_assert_uint_eq(buffer->data[8 * MIB - 1], 7);
+        dfm_buffer_release(pool, buffer);
+        ck_assert_uint_eq(dfm_buffer_pool_stats(pool).used_bytes, 0);
+    }
+    dfm_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(declared_length_costs_nothing) {
+    enum { BODIES = 64 };
+    dfm_buffer_pool *pool = dfm_buffer_pool_create((size_t)8 * MIB);
+    dfm_body bodies[BODIES];
+    for (int i = 0; i < BODIES; i++) {
+        ck_assert_int_eq(dfm_body_begin(&bodies[i], pool, 4 * MIB, 4 * MIB), DFM_BODY_OK);
+        ck_assert_int_eq(dfm_body_append(&bodies[i], "x", 1), DFM_BODY_OK);
+    }
+    ck_assert_uint_le(dfm_buffer_pool_stats(pool).used_bytes, BODIES * 16 * 1024);
+    for (int i = 0; i < BODIES; i++)
+        dfm_body_free(&bodies[i]);
+    dfm_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(body_of_known_length_takes_that_much_at_most) {
+    dfm_buffer_pool *pool = dfm_buffer_pool_create(MIB); /* no more than the body: no copy beside */
     dfm_body body;
-    ck_assert_int_eq(dfm_body_begin(&body, pool, 100000, 100000), DFM_BODY_OK);
-    uint64_t maps = dfm_buffer_pool_stats(pool).maps;
-    for (int i = 0; i < 100; i++)
-        ck_assert_int_eq(dfm_body_append(&body, (char[1000]){(char)i}, 1000), DFM_BODY_OK);
-    ck_assert_uint_eq(dfm_buffer_pool_stats(pool).maps, maps);
-    ck_assert_uint_eq(body.buffer->size, 100000);
-    ck_assert_uint_eq(body.buffer->data[99000], 99);
+    static uint8_t piece[MIB / 64];
+    ck_assert_int_eq(dfm_body_begin(&body, pool, MIB, MIB), DFM_BODY_OK);
+    for (int i = 0; i < 64; i++) {
+        memset(piece, i, sizeof piece);
+        ck_assert_int_eq(dfm_body_append(&body, piece, sizeof piece), DFM_BODY_OK);
+    }
+    ck_assert_uint_eq(body.buffer->size, MIB);
+    for (size_t i = 0; i < MIB; i += 100)
+        ck_assert_uint_eq(body.buffer->data[i], i / sizeof piece);
     ck_assert_int_eq(dfm_body_append(&body, "x", 1), DFM_BODY_TOO_LARGE);
     ck_assert_uint_eq(dfm_buffer_pool_stats(pool).used_bytes, 0); /* given back at once */
     dfm_body_free(&body);
+    dfm_buffer_pool_free(pool);
+}
+END_TEST
+
+/* Bodies of one size, over and over: all of their buffers are kept ones. */
+START_TEST(bodies_in_steady_state_map_nothing) {
+    dfm_buffer_pool *pool = dfm_buffer_pool_create((size_t)64 * MIB);
+    uint64_t maps = 0;
+    for (int round = 0; round < 20; round++) {
+        dfm_body body;
+        dfm_body_begin(&body, pool, MIB, 100000);
+        for (int i = 0; i < 100; i++)
+            dfm_body_append(&body, (char[1000]){0}, 1000);
+        dfm_body_free(&body);
+        if (round == 9)
+            maps = dfm_buffer_pool_stats(pool).maps;
+    }
+    ck_assert_uint_eq(dfm_buffer_pool_stats(pool).maps, maps);
     dfm_buffer_pool_free(pool);
 }
 END_TEST
@@ -185,7 +248,10 @@ int main(void) {
     tcase_add_test(tests, budget_refuses_and_recovers);
     tcase_add_test(tests, kept_memory_and_used_memory_stay_within_the_budget);
     tcase_add_test(tests, threads_never_share_a_buffer);
-    tcase_add_test(tests, body_of_known_length_takes_one_buffer);
+    tcase_add_test(tests, grown_buffer_keeps_its_bytes_and_counts_once);
+    tcase_add_test(tests, declared_length_costs_nothing);
+    tcase_add_test(tests, body_of_known_length_takes_that_much_at_most);
+    tcase_add_test(tests, bodies_in_steady_state_map_nothing);
     tcase_add_test(tests, body_of_unknown_length_grows_and_keeps_its_bytes);
     tcase_add_test(tests, body_over_limit_or_budget_says_which);
     suite_add_tcase(suite, tests);
