@@ -11,8 +11,8 @@ typedef struct scan {
     const char *length, *encoding;
 } scan;
 
-/* RFC 9110, token: what a header's name may hold. "Content-Length : 5" is one name to us and
- * another to a proxy. */
+/* RFC 9110, token: what a method or a header's name may hold. "Content-Length : 5" is one name to
+ * us and another to a proxy. */
 static bool is_token(const char *name, size_t size) {
     for (size_t i = 0; i < size; i++)
         if (!isalnum((unsigned char)name[i]) && !memchr("!#$%&'*+-.^_`|~", name[i], 15))
@@ -65,6 +65,11 @@ static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
+/* libmicrohttpd takes any bytes up to a blank for the method. */
+static const char *check_method(const char *method) {
+    return is_token(method, strlen(method)) ? NULL : "the request method is not a token";
+}
+
 static const char *check_framing(const scan *s, const char *version) {
     bool old = strcmp(version, "HTTP/1.0") == 0;
     if (s->lengths > 1)
@@ -81,7 +86,8 @@ static const char *check_framing(const scan *s, const char *version) {
     return NULL;
 }
 
-void dfm_head_read(struct MHD_Connection *connection, const char *version, dfm_head *head) {
+void dfm_head_read(struct MHD_Connection *connection, const char *method, const char *version,
+                   dfm_head *head) {
     *head = (dfm_head){.content_length = -1};
     scan s = {.head = head};
     MHD_get_connection_values_n(connection, MHD_HEADER_KIND, take_header, &s);
@@ -91,6 +97,8 @@ void dfm_head_read(struct MHD_Connection *connection, const char *version, dfm_h
         unsigned long long length = strtoull(s.length, NULL, 10);
         head->content_length = length > INT64_MAX ? INT64_MAX : (int64_t)length;
     }
+    if (!head->refusal)
+        head->refusal = check_method(method);
     if (!head->refusal)
         head->refusal = check_framing(&s, version);
 }

@@ -17,7 +17,8 @@ typedef struct dfm_head {
     const char *refusal; /* NULL: good; else one sentence for a 400, after which we close */
 } dfm_head;
 
-void dfm_head_read(struct MHD_Connection *connection, const char *version, dfm_head *head);
+void dfm_head_read(struct MHD_Connection *connection, const char *method, const char *version,
+                   dfm_head *head);
 
 /* Splits a request target in place: `path` without '?', `query` behind it or NULL. Takes the origin
  * form ("/a?b") and the absolute form ("http://host/a?b"). Returns NULL, or why it is refused. */

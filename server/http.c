@@ -355,7 +355,7 @@ static enum MHD_Result begin(exchange *x, struct MHD_Connection *connection, con
     x->connection = connection;
     x->method = method;
     count_active(x);
-    dfm_head_read(connection, version, &x->head);
+    dfm_head_read(connection, method, version, &x->head);
     const char *bad_target = dfm_head_split_target(x->target, &x->request.path, &x->request.query);
     x->request.method = dfm_head_method(method);
     x->request.headers = x->head.headers;

@@ -8,7 +8,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLOSE_TIMEOUT_S = 1, LINE_BYTES = 2048, BUFFER_BYTES = 256 * 1024, PATH_BYTES = 512 };
+#include "core/text.h"
+
+enum {
+    CLOSE_TIMEOUT_S = 1,
+    BUFFER_BYTES = 256 * 1024,
+    LINE_BYTES = 2048,
+    TAIL_BYTES = 256, /* of a line: kept for what follows the texts that others chose */
+    /* The most that is taken of such a text. */
+    MESSAGE_BYTES = 1024,
+    METHOD_BYTES = 32,
+    PATH_BYTES = 512
+};
 
 static struct {
     pthread_mutex_t lock;
@@ -48,18 +59,33 @@ static void __attribute__((format(printf, 2, 3))) putf(line *out, const char *fo
     put(out, text);
 }
 
-/* Messages are English; whatever else gets into one cannot start a line or end a JSON string. */
-static void put_safe(line *out, const char *text, bool json) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        char safe[3] = {(char)c, '\0', '\0'};
-        if (c < 0x20 || c == 0x7f)
-            safe[0] = ' ';
-        else if (c >= 0x80)
-            safe[0] = '?';
-        else if (json && (c == '"' || c == '\\'))
-            safe[0] = '\\', safe[1] = (char)c;
-        put(out, safe);
+/* How one character of one or two bytes is written; 0: as it is. Control characters of both sets
+ * are not: they would forge lines, or move a terminal's cursor. */
+static size_t escape(const char *at, char escaped[8]) {
+    unsigned char c = (unsigned char)at[0], next = c ? (unsigned char)at[1] : 0;
+    if (c == '"' || c == '\\')
+        return (size_t)snprintf(escaped, 8, "\\%c", c);
+    if (c < 0x20 || c == 0x7f)
+        return (size_t)snprintf(escaped, 8, "\\u%04x", c);
+    if (c == 0xc2 && next < 0xa0)
+        return (size_t)snprintf(escaped, 8, "\\u%04x", next);
+    return 0;
+}
+
+/* Anything that a client, a file or a driver had a hand in, at most `most` bytes of it: as inside
+ * of a JSON string in both forms of a line, with U+FFFD for what is not UTF-8. */
+static void put_safe(line *out, const char *text, size_t most) {
+    char utf8[3 * MESSAGE_BYTES + 1], escaped[8];
+    size_t size = strnlen(text, most < MESSAGE_BYTES ? most : MESSAGE_BYTES);
+    size_t length = dfm_text_decode_utf8((const uint8_t *)text, size, utf8, NULL);
+    utf8[length] = '\0';
+    for (size_t i = 0; i < length; i++) {
+        bool begins = ((unsigned char)utf8[i] & 0xc0) != 0x80;
+        if (begins && out->length + TAIL_BYTES > LINE_BYTES)
+            return;
+        size_t changed = escape(utf8 + i, escaped);
+        put(out, changed ? escaped : (char[2]){utf8[i], '\0'});
+        i += changed && (unsigned char)utf8[i] == 0xc2;
     }
 }
 
@@ -114,47 +140,37 @@ bool dfm_log_enabled(dfm_log_level level) {
 void dfm_log(dfm_log_level level, const char *format, ...) {
     if (!dfm_log_enabled(level))
         return;
-    char message[1024];
+    char message[MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     line out = {.length = 0};
     put_head(&out, level);
-    put_safe(&out, message, state.format == DFM_LOG_JSON);
+    put_safe(&out, message, sizeof message);
     if (state.format == DFM_LOG_JSON)
         put(&out, "\"}");
     push(&out);
 }
 
-/* A path is a client's bytes: what is not plain ASCII goes out percent-encoded. */
-static void escape_path(char escaped[PATH_BYTES], const char *path) {
-    size_t length = 0;
-    for (; *path && *path != '?' && length < PATH_BYTES - 4; path++) {
-        unsigned char c = (unsigned char)*path;
-        if (c > 0x20 && c < 0x7f && c != '"' && c != '\\')
-            escaped[length++] = (char)c;
-        else
-            length += (size_t)snprintf(escaped + length, 4, "%%%02X", c);
-    }
-    escaped[length] = '\0';
-}
-
 void dfm_log_request(const dfm_log_exchange *exchange) {
     if (!dfm_log_enabled(DFM_LOG_INFO))
         return;
-    static const char *const forms[] = {
-        "%s %s status=%d bytes=%llu ms=%.3f id=%s",
-        "request\",\"method\":\"%s\",\"path\":\"%s\",\"status\":%d,\"bytes\":%llu,\"ms\":%.3f,"
-        "\"id\":\"%s\"}"};
-    char path[PATH_BYTES], text[LINE_BYTES - 128];
-    escape_path(path, exchange->path);
-    snprintf(text, sizeof text, forms[state.format], exchange->method, path, exchange->status,
-             (unsigned long long)exchange->bytes, (double)exchange->duration_ns * 1e-6,
-             exchange->id);
+    bool json = state.format == DFM_LOG_JSON;
     line out = {.length = 0};
     put_head(&out, DFM_LOG_INFO);
-    put(&out, text);
+    put(&out, json ? "request\",\"method\":\"" : "");
+    put_safe(&out, exchange->method, METHOD_BYTES);
+    put(&out, json ? "\",\"path\":\"" : " ");
+    size_t path_bytes = strcspn(exchange->path, "?");
+    put_safe(&out, exchange->path, path_bytes < PATH_BYTES ? path_bytes : PATH_BYTES);
+    putf(&out,
+         json ? "\",\"status\":%d,\"bytes\":%llu,\"ms\":%.3f,\"id\":\""
+              : " status=%d bytes=%llu ms=%.3f id=",
+         exchange->status, (unsigned long long)exchange->bytes,
+         (double)exchange->duration_ns * 1e-6);
+    put(&out, exchange->id); /* ours, or a client's that is letters, digits, '.', '_' and '-' */
+    put(&out, json ? "\"}" : "");
     push(&out);
 }
 

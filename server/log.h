@@ -1,8 +1,10 @@
 /* Log lines on stderr, as text or as JSON, one event a line.
  *
  * Callers never wait for stderr: a line is copied into a bounded buffer that a thread of its own
- * writes out. Where stderr cannot keep up, lines are dropped and their number is logged. Bytes that
- * could forge a line or break JSON are replaced. Thread safety: any thread may log. */
+ * writes out. Where stderr cannot keep up, lines are dropped and their number is logged. Whatever
+ * is logged, it cannot forge a line or break JSON: in both forms messages, methods and paths are
+ * escaped as inside of a JSON string, and what is not UTF-8 is U+FFFD. Thread safety: any thread
+ * may log. */
 #ifndef DFM_SERVER_LOG_H
 #define DFM_SERVER_LOG_H
 

@@ -72,6 +72,8 @@ static const char *const smuggling[] = {
     "GET /livez HTTP/1.1\r\n\r\n" SECOND,
     "GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" SECOND,
     "GET /livez%00/../models HTTP/1.1\r\nHost: x\r\n\r\n" SECOND,
+    "G\"ET /livez HTTP/1.1\r\nHost: x\r\n\r\n" SECOND,
+    "GET\x1b[2J /livez HTTP/1.1\r\nHost: x\r\n\r\n" SECOND,
     "GET /livez HTTP/9.9\r\nHost: x\r\n\r\n" SECOND,
     "GET /livez\r\nHost: x\r\n\r\n" SECOND,
     "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n" SECOND,
@@ -94,6 +96,25 @@ START_TEST(ambiguous_request_is_400_or_closed_and_never_two) {
     free(log);
     free(text);
     close(fd);
+}
+END_TEST
+
+START_TEST(method_that_is_no_token_is_400_and_forges_no_log_line) {
+    static const char *const methods[] = {"G\"E\\T", "\x1b[2J\xc2\x9b", "G\xff\x01", "G{}"};
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        int fd = raw_connect(&d);
+        bool closed;
+        raw_send(fd, methods[i]);
+        raw_send(fd, " /livez HTTP/1.1\r\nHost: x\r\nX-Request-Id: forger\r\n\r\n");
+        char *text = raw_read(fd, 5000, &closed);
+        ck_assert_msg(strncmp(text, "HTTP/1.1 400", 12) == 0, "%zu: %s", i, text);
+        ck_assert_ptr_nonnull(strstr(text, "not a token"));
+        free(text);
+        close(fd);
+    }
+    expect_logged(&d, "info G\\\"E\\\\T /livez status=400");
+    expect_logged(&d, "info \\u001b[2J\\u009b /livez status=400");
+    expect_logged(&d, "info G\xef\xbf\xbd\\u0001 /livez status=400");
 }
 END_TEST
 
@@ -238,6 +259,7 @@ int main(void) {
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, ambiguous_request_is_400_or_closed_and_never_two, 0,
                         sizeof smuggling / sizeof smuggling[0]);
+    tcase_add_test(tests, method_that_is_no_token_is_400_and_forges_no_log_line);
     tcase_add_test(tests, pipelined_requests_are_answered_in_order);
     tcase_add_test(tests, request_in_single_bytes_is_one_request);
     tcase_add_test(tests, body_over_its_limit_is_413_with_both_numbers);
