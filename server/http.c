@@ -422,6 +422,15 @@ static int socket_of(struct MHD_Connection *connection) {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 }
 
+/* The query is ours to take apart. libmicrohttpd would put each of its parameters into the
+ * connection's memory, and 0.9.75 leaves a client without an answer when that is full. `target` is
+ * its own buffer, of which it has noted the '?' and reads on from there up to a NUL. */
+static void hide_query(const char *target) {
+    char *mark = strchr((char *)(uintptr_t)target, '?');
+    if (mark && mark[1])
+        mark[1] = '\0';
+}
+
 /* The request line, before libmicrohttpd decodes and cuts it. */
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection) {
     dfm_http *http = context;
@@ -432,6 +441,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
         exchange_free(x);
         return NULL;
     }
+    hide_query(target);
     dfm_watch_begin(http->watch, &x->watched, socket_of(connection));
     return x;
 }

@@ -236,6 +236,37 @@ START_TEST(refusal_of_a_large_body_reaches_a_client_that_only_sends) {
 }
 END_TEST
 
+/* However libmicrohttpd's memory for a head fills up, there is an answer, and at once. */
+START_TEST(head_of_many_parts_is_answered) {
+    static const struct {
+        const char *begin, *part, *end;
+        const char *status; /* of many parts */
+    } heads[] = {
+        {"GET /livez?", "a&", " HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 400"},
+        {"GET /livez?", "a=%41&", " HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 400"},
+        {"GET /livez HTTP/1.1\r\nHost: x\r\n", "a: b\r\n", "\r\n", "HTTP/1.1 431"},
+        {"GET /livez HTTP/1.1\r\nHost: x\r\nCookie: a", "=b; c", "\r\n\r\n", "HTTP/1.1 431"},
+    };
+    static char text[65536];
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        for (unsigned parts = 600; parts <= 4000; parts += 850) {
+            char *at = stpcpy(text, heads[i].begin);
+            for (unsigned k = 0; k < parts; k++)
+                at = stpcpy(at, heads[i].part);
+            stpcpy(at, heads[i].end);
+            int fd = raw_connect(&d);
+            bool closed;
+            raw_send(fd, text);
+            char *answer = raw_read(fd, 1000, &closed);
+            ck_assert_msg(strncmp(answer, heads[i].status, 12) == 0, "head %zu of %u parts: %s", i,
+                          parts, answer);
+            free(answer);
+            close(fd);
+        }
+    }
+}
+END_TEST
+
 START_TEST(head_without_an_end_is_refused) {
     int fd = raw_connect(&d);
     bool closed;
@@ -267,6 +298,7 @@ int main(void) {
     tcase_add_test(tests, expecting_client_is_refused_before_it_sends);
     tcase_add_test(tests, refusal_with_a_small_body_keeps_the_connection);
     tcase_add_test(tests, refusal_of_a_large_body_reaches_a_client_that_only_sends);
+    tcase_add_test(tests, head_of_many_parts_is_answered);
     tcase_add_test(tests, head_without_an_end_is_refused);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
