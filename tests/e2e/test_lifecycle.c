@@ -305,9 +305,10 @@ START_TEST(cutting_off_ends_with_3_whatever_is_running) {
         char heavy[64];
         strcpy(heavy, upload_heavy(&d));
         background callers[CALLERS];
-        char *bodies[CALLERS];
+        char *paths[CALLERS], *bodies[CALLERS];
         for (unsigned i = 0; i < CALLERS; i++) {
             request what = heavy_deform(heavy, i % 2 ? SMALL_POSES : HEAVY_POSES);
+            what.path = paths[i] = strdup(what.path);
             what.body = bodies[i] = strdup(what.body);
             background_start(&callers[i], &d, &what);
         }
@@ -317,6 +318,7 @@ START_TEST(cutting_off_ends_with_3_whatever_is_running) {
         for (unsigned i = 0; i < CALLERS; i++) {
             background_join(&callers[i]);
             reply_free(&callers[i].reply);
+            free(paths[i]);
             free(bodies[i]);
         }
         unlink(d.log_path);
