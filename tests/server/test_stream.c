@@ -114,9 +114,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                               .request_id = "id",
                               .sent_bytes = &s->sent_bytes};
     if (s->next->stream.borrows_body) {
+        uint8_t one = 1;
         dfm_body_begin(&order.body, s->buffers, KIB, KIB);
-        s->next->body = &order.body.buffer->data[0];
-        *s->next->body = 1;
+        ck_assert_int_eq(dfm_body_append(&order.body, &one, sizeof one), DFM_BODY_OK);
+        s->next->body = order.body.buffer->data;
     }
     struct MHD_Response *answer = dfm_streams_answer(s->streams, &order);
     unsigned status = answer ? 200 : 503;
