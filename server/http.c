@@ -607,16 +607,20 @@ bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
     return http->daemon != NULL;
 }
 
-/* Gets the HTTP thread to on_connection. Where it cannot (no descriptor, as many connections as
- * there may be), the next connection that ends does. */
-static void wake(dfm_http *http) {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+/* Gets the HTTP thread to on_connection, by a connection to our own socket: from this thread
+ * nothing of libmicrohttpd is touched. Where connecting fails because connections queue up, those
+ * do the same; where there is no descriptor, the next connection that ends does. */
+static void wake(const dfm_http *http) {
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    if (getsockname(http->options.listen_fd, (struct sockaddr *)&address, &size) != 0)
         return;
-    close(pair[1]);
-    const struct sockaddr address = {.sa_family = AF_UNIX};
-    MHD_add_connection(http->daemon, pair[0], &address,
-                       sizeof address); /* closes it, in any case */
+    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, (struct sockaddr *)&address, size) != 0 && errno != EINPROGRESS)
+        dfm_log(DFM_LOG_DEBUG, "no connection to the own socket: %s", strerror(errno));
+    close(fd);
 }
 
 void dfm_http_drain(dfm_http *http) {
