@@ -267,27 +267,46 @@ dfm_stored_motion *dfm_call_motion(dfm_call *call) {
 /* What a Content-Length can say. */
 static const uint64_t MOST_RESULT_BYTES = INT64_MAX;
 
-bool dfm_call_check_result(dfm_call *call, uint64_t size, bool streamed) {
+static bool fail_result(dfm_call *call, uint64_t limit, uint64_t received) {
+    call->problem.has_sizes = true;
+    call->problem.limit = limit;
+    call->problem.received = received;
+    return false;
+}
+
+bool dfm_call_check_result(dfm_call *call, uint64_t size) {
     const dfm_api_config *config = &call->api->config;
     uint64_t limit = config->max_result_bytes ? config->max_result_bytes : MOST_RESULT_BYTES;
-    if (!streamed && config->buffer_bytes && config->buffer_bytes < limit)
-        limit = config->buffer_bytes;
     if (size <= limit)
         return true;
     dfm_problem_set(&call->problem, DFM_PROBLEM_RESULT_TOO_LARGE,
                     "the result would be %" PRIu64 " bytes, at most %" PRIu64 " are sent", size,
                     limit);
-    call->problem.has_sizes = true;
-    call->problem.limit = limit;
-    call->problem.received = size;
-    return false;
+    return fail_result(call, limit, size);
+}
+
+bool dfm_call_check_room(dfm_call *call, uint64_t first, uint64_t second) {
+    const dfm_buffers *buffers = &call->api->config.buffers;
+    uint64_t budget = call->api->config.buffer_bytes;
+    uint64_t bytes = call->request->body_capacity + buffers->footprint(buffers->context, first) +
+                     buffers->footprint(buffers->context, second);
+    if (budget == 0 || bytes <= budget)
+        return true;
+    dfm_problem_set(&call->problem, DFM_PROBLEM_RESULT_TOO_LARGE,
+                    "the request would need %" PRIu64 " bytes of memory for its body and its "
+                    "result, --max-inflight-bytes is %" PRIu64,
+                    bytes, budget);
+    return fail_result(call, budget, bytes);
 }
 
 dfm_buffer *dfm_call_result(dfm_call *call, uint64_t size) {
     const dfm_buffers *buffers = &call->api->config.buffers;
-    if (!dfm_call_check_result(call, size, false))
+    if (!dfm_call_check_result(call, size))
         return NULL;
-    dfm_buffer *buffer = buffers->acquire(buffers->context, dfm_response_capacity((size_t)size));
+    size_t capacity = dfm_response_capacity((size_t)size);
+    if (!dfm_call_check_room(call, capacity, 0))
+        return NULL;
+    dfm_buffer *buffer = buffers->acquire(buffers->context, capacity);
     if (!buffer)
         dfm_problem_set(&call->problem, DFM_PROBLEM_BUSY,
                         "the memory for bodies and results (--max-inflight-bytes) is used up");

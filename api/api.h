@@ -39,6 +39,8 @@ typedef struct dfm_buffer {
 typedef struct dfm_buffers {
     dfm_buffer *(*acquire)(void *context, size_t capacity); /* NULL: over the budget or no memory */
     void (*release)(void *context, dfm_buffer *buffer);
+    /* What a buffer of this capacity (0: none) takes of the budget. */
+    uint64_t (*footprint)(void *context, uint64_t capacity);
     void *context;
 } dfm_buffers;
 
@@ -51,8 +53,8 @@ typedef struct dfm_api_config {
     size_t max_json_bytes;       /* JSON bodies */
     size_t max_pose_bytes;       /* binary poses and VPD */
     uint64_t max_result_bytes;   /* one response; 0 = none */
-    size_t buffer_bytes;         /* most that `buffers` has: a response that is no stream cannot be
-                                    larger; 0 = any size */
+    size_t buffer_bytes;         /* all that `buffers` have: what a request needs of them at one
+                                    time, its body included, cannot be more; 0 = any size */
     uint64_t request_timeout_ms; /* cap and default of Request-Timeout-Ms; 0 = none */
     uint32_t worker_count;
     dfm_cache *cache;             /* borrowed */
@@ -83,6 +85,7 @@ typedef struct dfm_api_request {
     char request_id[DFM_API_REQUEST_ID_BYTES + 1];
     const uint8_t *body; /* after multipart was taken apart; NULL and 0 = none */
     size_t body_bytes;
+    size_t body_capacity;          /* of the pooled buffer that the body is in; 0 = in none */
     uint32_t worker;               /* of the compute lane */
     uint64_t started_ns;           /* CLOCK_MONOTONIC: the head was read */
     uint64_t received_ns;          /* the body was complete */

@@ -57,9 +57,13 @@ dfm_resident *dfm_call_resident(dfm_call *call);
 /* The motion of {id}, with a reference for the caller; NULL: the failure is answered. */
 dfm_stored_motion *dfm_call_motion(dfm_call *call);
 
-/* Whether a result of `size` bytes may be sent, `streamed` or from one buffer; false: call->problem
- * (413). */
-bool dfm_call_check_result(dfm_call *call, uint64_t size, bool streamed);
+/* Whether a result of `size` bytes may be sent; false: call->problem (413). */
+bool dfm_call_check_result(dfm_call *call, uint64_t size);
+
+/* Whether two buffers of these capacities (0: none) can ever be had together, beside the request's
+ * body: without this check a request that cannot would be told to come again for ever. False:
+ * call->problem (413). */
+bool dfm_call_check_room(dfm_call *call, uint64_t first, uint64_t second);
 
 /* A pooled buffer for a result of `size` bytes (dfm_response_capacity); NULL: call->problem says
  * that it is too large (413) or that there is no room for it now (503). */

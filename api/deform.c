@@ -122,9 +122,7 @@ static bool check_json_size(const dfm_render *render, dfm_problem *problem) {
     return false;
 }
 
-/* Prints rendered frames into a buffer of its own. */
-static bool print_json(struct job *job, const uint8_t *frames) {
-    const dfm_render *render = &job->render;
+static dfm_result_json describe_json(const dfm_render *render) {
     bool bones = render->wanted.output == DFM_OUTPUT_BONES;
     dfm_result_json result = {.skinner = bones ? NULL : skinner_name(render),
                               .element_count = dfm_render_element_count(render),
@@ -135,24 +133,38 @@ static bool print_json(struct job *job, const uint8_t *frames) {
         dfm_result_json_of_bones(&result);
     else
         dfm_result_json_of_layout(&result, &render->wanted.layout);
-    dfm_buffer *buffer = dfm_call_result(job->call, dfm_result_json_bound(&result));
+    return result;
+}
+
+/* Prints rendered frames into a buffer of its own. */
+static bool print_json(struct job *job, const dfm_result_json *result, const uint8_t *frames) {
+    dfm_buffer *buffer = dfm_call_result(job->call, dfm_result_json_bound(result));
     if (!buffer)
         return false;
     uint64_t begun_ns = dfm_call_now_ns();
-    size_t size = dfm_result_json_write(&result, frames, (char *)buffer->data);
+    size_t size = dfm_result_json_write(result, frames, (char *)buffer->data);
     job->times.encode_ns += dfm_call_now_ns() - begun_ns;
     answer_with(job, buffer, size);
     return true;
 }
 
+/* The frames in raw form and their text have to fit together, which is known before anything runs.
+ */
 static bool answer_json(struct job *job) {
-    if (!check_json_size(&job->render, &job->call->problem))
+    dfm_call *call = job->call;
+    if (!check_json_size(&job->render, &call->problem))
         return false;
-    dfm_buffer *frames = dfm_call_result(job->call, job->render.total_bytes);
+    dfm_result_json result = describe_json(&job->render);
+    size_t bound = dfm_result_json_bound(&result);
+    if (!dfm_call_check_result(call, bound) ||
+        !dfm_call_check_room(call, dfm_response_capacity((size_t)job->render.total_bytes),
+                             dfm_response_capacity(bound)))
+        return false;
+    dfm_buffer *frames = dfm_call_result(call, job->render.total_bytes);
     if (!frames)
         return false;
-    bool good = render_all(job, frames->data) && print_json(job, frames->data);
-    give_back(job->call, frames);
+    bool good = render_all(job, frames->data) && print_json(job, &result, frames->data);
+    give_back(call, frames);
     return good;
 }
 

@@ -99,6 +99,9 @@ static bool render_head(dfm_call *call, const dfm_render *render, uint32_t frame
 static bool prepare(struct result_stream *s, dfm_call *call, const dfm_render *render,
                     dfm_deform_times *times) {
     uint32_t in_head = divide(s, render);
+    if (!dfm_call_check_room(call, dfm_response_capacity((size_t)s->stream.head_bytes),
+                             s->stream.block_count > 0 ? s->stream.block_bytes : 0))
+        return false;
     s->head = dfm_call_result(call, s->stream.head_bytes);
     return s->head && render_head(call, render, in_head, s->head->data, times);
 }
@@ -106,7 +109,7 @@ static bool prepare(struct result_stream *s, dfm_call *call, const dfm_render *r
 dfm_api_stream *dfm_result_stream_create(dfm_call *call, dfm_render *render,
                                          dfm_deform_times *times) {
     const dfm_buffers *buffers = &call->api->config.buffers;
-    if (!dfm_call_check_result(call, render->total_bytes, true))
+    if (!dfm_call_check_result(call, render->total_bytes))
         return NULL;
     struct result_stream *s = calloc(1, sizeof *s);
     if (!s) {

@@ -113,57 +113,70 @@ void dfm_buffer_pool_free(dfm_buffer_pool *pool) {
     free(pool);
 }
 
-/* Sizes over an eighth of the budget are never kept, so they need no class: whole pages. */
-static size_t rounded(const dfm_buffer_pool *pool, size_t capacity, unsigned class) {
+/* What a buffer is rounded up to. */
+typedef struct extent {
+    unsigned class;
+    size_t bytes;
+} extent;
+
+/* A size over an eighth of the budget is never kept, so it needs no class: whole pages. */
+static extent extent_of(const dfm_buffer_pool *pool, size_t capacity) {
+    unsigned class = class_of(capacity);
     size_t bytes = class < CLASSES ? class_bytes(class) : SIZE_MAX;
     if (bytes <= pool->stats.budget_bytes / 8)
-        return bytes;
+        return (extent){.class = class, .bytes = bytes};
     size_t page = (size_t)1 << SMALLEST_SHIFT;
-    return capacity > SIZE_MAX - page ? SIZE_MAX : (capacity + page - 1) & ~(page - 1);
+    bytes = capacity > SIZE_MAX - page ? SIZE_MAX : (capacity + page - 1) & ~(page - 1);
+    return (extent){.class = CLASSES, .bytes = bytes};
+}
+
+static bool fits(const dfm_buffer_pool *pool, size_t bytes) {
+    return bytes <= pool->stats.budget_bytes - pool->stats.used_bytes;
+}
+
+/* With the lock. One of the class that is kept, where it fits; NULL: none. */
+static node *take_kept(dfm_buffer_pool *pool, extent e) {
+    node *n = e.class < CLASSES && fits(pool, e.bytes) ? pool->kept[e.class] : NULL;
+    if (!n)
+        return NULL;
+    pool->kept[e.class] = n->next;
+    pool->stats.kept_bytes -= e.bytes;
+    pool->stats.used_bytes += e.bytes;
+    return n;
+}
+
+/* With the lock. Counts bytes that are about to be mapped; false: they do not fit. What had to go
+ * is added to *out, to be unmapped. */
+static bool take_new(dfm_buffer_pool *pool, size_t bytes, node **out) {
+    if (!fits(pool, bytes))
+        return false;
+    *out = make_room(pool, bytes);
+    pool->stats.used_bytes += bytes;
+    pool->stats.maps++;
+    return true;
+}
+
+static void give_back_new(dfm_buffer_pool *pool, size_t bytes) {
+    pthread_mutex_lock(&pool->lock);
+    pool->stats.used_bytes -= bytes;
+    pthread_mutex_unlock(&pool->lock);
 }
 
 dfm_buffer *dfm_buffer_acquire(dfm_buffer_pool *pool, size_t capacity) {
-    unsigned class = class_of(capacity);
-    size_t bytes = rounded(pool, capacity, class);
-    dfm_buffer_stats *stats = &pool->stats;
-    pthread_mutex_lock(&pool->lock);
-    if (bytes > stats->budget_bytes || stats->used_bytes > stats->budget_bytes - bytes) {
-        pthread_mutex_unlock(&pool->lock);
-        return NULL;
-    }
-    node *n = class < CLASSES ? pool->kept[class] : NULL;
+    extent e = extent_of(pool, capacity);
     node *out = NULL;
-    if (n) {
-        pool->kept[class] = n->next;
-        stats->kept_bytes -= bytes;
-    } else {
-        out = make_room(pool, bytes);
-        stats->maps++;
-    }
-    stats->used_bytes += bytes;
+    pthread_mutex_lock(&pool->lock);
+    node *n = take_kept(pool, e);
+    bool new = !n &&take_new(pool, e.bytes, &out);
     pthread_mutex_unlock(&pool->lock);
     unmap_all(out);
-    if (!n && !(n = map(class, bytes))) {
-        pthread_mutex_lock(&pool->lock);
-        stats->used_bytes -= bytes;
-        pthread_mutex_unlock(&pool->lock);
+    if (new && !(n = map(e.class, e.bytes)))
+        give_back_new(pool, e.bytes);
+    if (!n)
         return NULL;
-    }
     n->buffer.size = 0;
     ASAN_UNPOISON_MEMORY_REGION(n->buffer.data, n->buffer.capacity);
     return &n->buffer;
-}
-
-/* One of the class that is kept, where it fits the budget beside the old one; NULL: none. */
-static node *take_kept(dfm_buffer_pool *pool, unsigned class, size_t bytes) {
-    dfm_buffer_stats *stats = &pool->stats;
-    node *n = class < CLASSES ? pool->kept[class] : NULL;
-    if (!n || n->buffer.capacity != bytes || stats->used_bytes > stats->budget_bytes - bytes)
-        return NULL;
-    pool->kept[class] = n->next;
-    stats->kept_bytes -= bytes;
-    stats->used_bytes += bytes;
-    return n;
 }
 
 static void copy(dfm_buffer *to, const dfm_buffer *from) {
@@ -173,33 +186,26 @@ static void copy(dfm_buffer *to, const dfm_buffer *from) {
 }
 
 /* The kernel moves the pages, so that a buffer of half the budget and more can grow. */
-static bool remap(node *n, unsigned class, size_t bytes) {
-    void *data = mremap(n->buffer.data, n->buffer.capacity, bytes, MREMAP_MAYMOVE);
+static bool remap(node *n, extent e) {
+    void *data = mremap(n->buffer.data, n->buffer.capacity, e.bytes, MREMAP_MAYMOVE);
     if (data == MAP_FAILED)
         return false;
     n->buffer.data = data;
-    n->buffer.capacity = bytes;
-    n->class = class;
-    ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+    n->buffer.capacity = e.bytes;
+    n->class = e.class;
+    ASAN_UNPOISON_MEMORY_REGION(data, e.bytes);
     return true;
 }
 
 bool dfm_buffer_grow(dfm_buffer_pool *pool, dfm_buffer **buffer, size_t capacity) {
-    unsigned class = class_of(capacity);
-    size_t bytes = rounded(pool, capacity, class), old_bytes = (*buffer)->capacity;
-    if (bytes <= old_bytes)
+    size_t held = (*buffer)->capacity;
+    if (capacity <= held)
         return true;
-    size_t more = bytes - old_bytes;
-    dfm_buffer_stats *stats = &pool->stats;
-    pthread_mutex_lock(&pool->lock);
-    node *kept = take_kept(pool, class, bytes);
-    bool room = kept || stats->used_bytes + more <= stats->budget_bytes;
+    extent e = extent_of(pool, capacity);
     node *out = NULL;
-    if (!kept && room) {
-        out = make_room(pool, more);
-        stats->used_bytes += more;
-        stats->maps++;
-    }
+    pthread_mutex_lock(&pool->lock);
+    node *kept = take_kept(pool, e);
+    bool more = !kept && take_new(pool, e.bytes - held, &out);
     pthread_mutex_unlock(&pool->lock);
     unmap_all(out);
     if (kept) {
@@ -208,14 +214,11 @@ bool dfm_buffer_grow(dfm_buffer_pool *pool, dfm_buffer **buffer, size_t capacity
         *buffer = &kept->buffer;
         return true;
     }
-    if (!room)
+    if (more && !remap((node *)*buffer, e)) {
+        give_back_new(pool, e.bytes - held);
         return false;
-    if (remap((node *)*buffer, class, bytes))
-        return true;
-    pthread_mutex_lock(&pool->lock);
-    stats->used_bytes -= more;
-    pthread_mutex_unlock(&pool->lock);
-    return false;
+    }
+    return more;
 }
 
 void dfm_buffer_release(dfm_buffer_pool *pool, dfm_buffer *buffer) {
@@ -226,7 +229,7 @@ void dfm_buffer_release(dfm_buffer_pool *pool, dfm_buffer *buffer) {
     ASAN_POISON_MEMORY_REGION(buffer->data, bytes); /* a use after release is seen */
     pthread_mutex_lock(&pool->lock);
     pool->stats.used_bytes -= bytes;
-    bool keep = worth_keeping(pool, bytes);
+    bool keep = n->class < CLASSES && worth_keeping(pool, bytes);
     if (keep) {
         n->next = pool->kept[n->class];
         pool->kept[n->class] = n;
@@ -252,6 +255,11 @@ static void release(void *context, dfm_buffer *buffer) {
     dfm_buffer_release(context, buffer);
 }
 
+static uint64_t footprint(void *context, uint64_t capacity) {
+    return capacity ? extent_of(context, capacity).bytes : 0;
+}
+
 dfm_buffers dfm_buffer_pool_interface(dfm_buffer_pool *pool) {
-    return (dfm_buffers){.acquire = acquire, .release = release, .context = pool};
+    return (dfm_buffers){
+        .acquire = acquire, .release = release, .footprint = footprint, .context = pool};
 }

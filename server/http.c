@@ -276,6 +276,7 @@ static enum MHD_Result handle(exchange *x) {
     if (x->body.buffer) {
         x->request.body = x->body.buffer->data;
         x->request.body_bytes = x->body.buffer->size;
+        x->request.body_capacity = x->body.buffer->capacity;
     }
     if (x->admission.lane != DFM_LANE_INLINE)
         return park(x);

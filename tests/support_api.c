@@ -31,6 +31,11 @@ static void release(void *context, dfm_buffer *buffer) {
     free(buffer);
 }
 
+static uint64_t footprint(void *context, uint64_t capacity) {
+    (void)context;
+    return capacity;
+}
+
 static bool ready(void *context) {
     return !((api_house *)context)->not_ready;
 }
@@ -64,7 +69,7 @@ void api_house_open(api_house *house, size_t budget_bytes) {
         .cache = house->cache,
         .motions = house->motions,
         .skinners = &house->skinners,
-        .buffers = {acquire, release, house},
+        .buffers = {acquire, release, footprint, house},
         .ready = ready,
         .ready_context = house,
     };
@@ -186,6 +191,7 @@ api_answer api_send(api_house *house, const api_ask *ask) {
     if (answer.admitted) {
         request.body = size ? body : NULL;
         request.body_bytes = size;
+        request.body_capacity = size;
         request.received_ns = now_ns();
         request.worker = ask->worker;
         dfm_api_handle(house->api, &request, &response);

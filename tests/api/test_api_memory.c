@@ -54,6 +54,11 @@ static void release(void *context, dfm_buffer *buffer) {
     free(buffer);
 }
 
+static uint64_t footprint(void *context, uint64_t capacity) {
+    (void)context;
+    return capacity;
+}
+
 /* Opens a house without workspaces yet: the first deform makes them. False: no memory. */
 static bool open_api(void) {
     dfm_api_config config = {
@@ -67,7 +72,7 @@ static bool open_api(void) {
         .cache = cache,
         .motions = motions,
         .skinners = &skinners,
-        .buffers = {acquire, release, NULL},
+        .buffers = {acquire, release, footprint, NULL},
     };
     api = dfm_api_create(&config);
     return api != NULL;

@@ -1,4 +1,5 @@
 /* POST /models/{id}/deform: forms of the request, forms of the answer, and every refusal. */
+#include "api/response.h"
 #include "tests/data/models.h"
 #include "tests/support_api.h"
 #include "tests/support_pose.h"
@@ -354,9 +355,63 @@ START_TEST(results_are_measured_before_anything_runs) {
     ck_assert(cJSON_GetObjectItemCaseSensitive(answer.json, "received")->valuedouble == 3 * 72);
     expect(answer, 413, "result-too-large");
     expect(deform(NULL, "{\"poses\":[{},{}]}"), 200, "");
+    house.config.max_result_bytes = 0;
+    api_house_reopen(&house);
     house.refuse_buffers = true;
     expect(deform(NULL, "{}"), 503, "busy");
     expect(deform("format=json", "{}"), 503, "busy");
+}
+END_TEST
+
+/* What can never be had is 413, not 503; `most` is the least budget that has room for it. */
+static void expect_room(const char *query, const char *body, uint64_t most) {
+    house.config.buffer_bytes = most - 1;
+    api_house_reopen(&house);
+    api_answer answer = deform(query, body);
+    ck_assert(cJSON_GetObjectItemCaseSensitive(answer.json, "limit")->valuedouble ==
+              (double)(most - 1));
+    ck_assert(cJSON_GetObjectItemCaseSensitive(answer.json, "received")->valuedouble ==
+              (double)most);
+    expect(answer, 413, "result-too-large");
+    house.config.buffer_bytes = most;
+    api_house_reopen(&house);
+    expect(deform(query, body), 200, "");
+}
+
+START_TEST(body_and_result_have_to_fit_the_memory_together) {
+    enum { FRAME = 72 };
+    static const char one[] = "{}", three[] = "{\"poses\":[{},{},{}]}";
+    expect_room(NULL, one, sizeof one - 1 + dfm_response_capacity(FRAME));
+    expect_room(NULL, three, sizeof three - 1 + dfm_response_capacity(3 * FRAME));
+    house.config.buffer_bytes = 0;
+    api_house_reopen(&house);
+    api_answer answer = deform("format=json", one);
+    size_t text = answer.body_bytes;
+    expect(answer, 200, "");
+    /* The frame in raw form, and room for more text than it comes to. */
+    house.config.buffer_bytes = sizeof one - 1 + dfm_response_capacity(FRAME) + text;
+    api_house_reopen(&house);
+    expect(deform("format=json", one), 413, "result-too-large");
+    house.config.buffer_bytes += 2000;
+    api_house_reopen(&house);
+    expect(deform("format=json", one), 200, "");
+}
+END_TEST
+
+START_TEST(streams_need_room_for_their_head_and_one_block) {
+    enum { FRAMES = 20 };
+    grid_options options = grid_default_options(60000, 4);
+    dfm_pmx grid = model_grid(&arena, &options);
+    size_t size;
+    uint8_t *bytes = model_bytes(&grid, NULL, &size);
+    use_bytes(bytes, size);
+    char body[128];
+    size_t length = (size_t)sprintf(body, "{\"poses\":[{}");
+    for (int i = 1; i < FRAMES; i++)
+        length += (size_t)sprintf(body + length, ",{}");
+    length += (size_t)sprintf(body + length, "]}");
+    size_t frame = (size_t)grid.vertices.count * 24;
+    expect_room(NULL, body, length + dfm_response_capacity(frame) + frame);
 }
 END_TEST
 
@@ -477,6 +532,8 @@ int main(void) {
     tcase_add_test(tests, numbers_that_leave_single_precision_are_422);
     tcase_add_test(tests, an_unknown_model_is_404);
     tcase_add_test(tests, results_are_measured_before_anything_runs);
+    tcase_add_test(tests, body_and_result_have_to_fit_the_memory_together);
+    tcase_add_test(tests, streams_need_room_for_their_head_and_one_block);
     tcase_add_test(tests, json_is_for_small_results);
     tcase_add_test(tests, deadlines_are_read_capped_and_kept);
     tcase_add_test(tests, a_deadline_that_passes_between_frames_ends_the_request);

@@ -1,5 +1,6 @@
 /* Limits that clients run into together: the memory that all bodies and results share. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,6 +89,34 @@ START_TEST(bodies_over_the_common_budget_are_503) {
 }
 END_TEST
 
+/* Frames and their text are in memory at the same time. With a larger body beside them they never
+ * can be, whoever waits. */
+START_TEST(request_that_never_fits_is_413_and_not_busy) {
+    enum { VERTICES = 100000, BUDGET = 12 << 20 };
+    daemon_process roomy =
+        daemon_start(ARGUMENTS("--workers", "1", "--max-inflight-bytes", "12MiB",
+                               "--max-upload-bytes", "12MiB", "--max-pose-bytes", "1MiB"));
+    dfm_arena arena = {0};
+    grid_options options = grid_default_options(VERTICES, 4);
+    dfm_pmx grid = model_grid(&arena, &options);
+    char path[128];
+    snprintf(path, sizeof path, "/models/%s/deform?format=json&attributes=position",
+             upload(&roomy, &grid, "?mode=cpu"));
+    dfm_arena_free(&arena);
+    reply r = http_json(&roomy, "POST", path, "{}");
+    expect_status(&r, 200);
+    reply_free(&r);
+    strcat(path, ",normal");
+    r = http_json(&roomy, "POST", path, "{}");
+    expect_status(&r, 413);
+    ck_assert_ptr_nonnull(strstr((char *)r.body, "result-too-large"));
+    ck_assert_int_eq(atol(reply_field(&r, "limit")), BUDGET);
+    ck_assert_int_gt(atol(reply_field(&r, "received")), BUDGET);
+    reply_free(&r);
+    daemon_stop(&roomy);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("limits");
     TCase *tests = tcase_create("all");
@@ -95,6 +124,7 @@ int main(void) {
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, declared_lengths_of_bodies_block_nobody);
     tcase_add_test(tests, bodies_over_the_common_budget_are_503);
+    tcase_add_test(tests, request_that_never_fits_is_413_and_not_busy);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

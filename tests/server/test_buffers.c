@@ -128,6 +128,21 @@ START_TEST(threads_never_share_a_buffer) {
 }
 END_TEST
 
+START_TEST(footprint_is_what_counts_against_the_budget) {
+    dfm_buffer_pool *pool = dfm_buffer_pool_create((size_t)64 * MIB);
+    dfm_buffers buffers = dfm_buffer_pool_interface(pool);
+    ck_assert_uint_eq(buffers.footprint(pool, 0), 0);
+    for (size_t capacity = 1; capacity < (size_t)64 * MIB; capacity += capacity / 3 + 1) {
+        dfm_buffer *buffer = buffers.acquire(pool, capacity);
+        ck_assert_ptr_nonnull(buffer);
+        ck_assert_uint_eq(buffers.footprint(pool, capacity),
+                          dfm_buffer_pool_stats(pool).used_bytes);
+        buffers.release(pool, buffer);
+    }
+    dfm_buffer_pool_free(pool);
+}
+END_TEST
+
 START_TEST(grown_buffer_keeps_its_bytes_and_counts_once) {
     dfm_buffer_pool *pool = dfm_buffer_pool_create((size_t)8 * MIB);
     for (int round = 0; round < 3; round++) { /* new pages, then kept ones */
@@ -248,6 +263,7 @@ int main(void) {
     tcase_add_test(tests, budget_refuses_and_recovers);
     tcase_add_test(tests, kept_memory_and_used_memory_stay_within_the_budget);
     tcase_add_test(tests, threads_never_share_a_buffer);
+    tcase_add_test(tests, footprint_is_what_counts_against_the_budget);
     tcase_add_test(tests, grown_buffer_keeps_its_bytes_and_counts_once);
     tcase_add_test(tests, declared_length_costs_nothing);
     tcase_add_test(tests, body_of_known_length_takes_that_much_at_most);
