@@ -12,12 +12,15 @@ void dfm_pointer_begin(dfm_pointer *pointer, dfm_problem *problem) {
 
 /* Puts one byte down as a pointer has it; false: there is no room. */
 static bool put(dfm_pointer *pointer, size_t *at, char byte) {
-    bool special = byte == '~' || byte == '/';
-    if (*at + 3 > DFM_PROBLEM_POINTER_BYTES)
+    const char *written = byte == '~'   ? "~0"
+                          : byte == '/' ? "~1"
+                          : byte == 0   ? DFM_PROBLEM_NUL
+                                        : (char[2]){byte};
+    size_t length = strlen(written);
+    if (*at + length + 1 > DFM_PROBLEM_POINTER_BYTES)
         return false;
-    pointer->text[(*at)++] = special ? '~' : byte;
-    if (special)
-        pointer->text[(*at)++] = byte == '~' ? '0' : '1';
+    memcpy(pointer->text + *at, written, length);
+    *at += length;
     return true;
 }
 

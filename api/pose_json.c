@@ -70,23 +70,31 @@ static int64_t hash_index(const char *name, size_t length, uint32_t count) {
     return index < count ? index : -1;
 }
 
-static size_t whole_characters(const char *text, size_t length, size_t room) {
-    size_t kept = length < room ? length : room - 1;
-    while (kept < length && kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80)
-        kept--;
-    return kept;
+/* Copies whole characters, as many as there is room for; false: not all of them. */
+static bool copy_name(char out[DFM_PROBLEM_NAME_BYTES], const char *name, size_t length) {
+    size_t used = 0, whole = 0; /* whole: up to the last character's begin */
+    for (size_t i = 0; i < length; i++) {
+        const char *written = name[i] ? (char[2]){name[i]} : DFM_PROBLEM_NUL;
+        if (((unsigned char)name[i] & 0xC0) != 0x80)
+            whole = used;
+        if (used + strlen(written) >= DFM_PROBLEM_NAME_BYTES) {
+            out[whole] = 0;
+            return false;
+        }
+        memcpy(out + used, written, strlen(written));
+        used += strlen(written);
+    }
+    out[used] = 0;
+    return true;
 }
 
 static void note_unknown(dfm_pose_reader *reader, const char *name, size_t length) {
     dfm_problem *problem = reader->problem;
     if (!reader->ignore_unknown && reader->unmatched < DFM_PROBLEM_MAX_UNKNOWN) {
         dfm_problem_name *unknown = &problem->unknown[reader->unmatched];
-        size_t kept = whole_characters(name, length, sizeof unknown->name);
         unknown->member = reader->member;
         unknown->frame = reader->frame;
-        unknown->cut = kept < length;
-        memcpy(unknown->name, name, kept);
-        unknown->name[kept] = 0;
+        unknown->cut = !copy_name(unknown->name, name, length);
     }
     reader->unmatched++;
 }

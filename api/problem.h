@@ -62,6 +62,9 @@ enum {
     DFM_PROBLEM_NAME_BYTES = 128
 };
 
+/* What stands for a NUL in names and pointers, which would end there for many a reader. */
+#define DFM_PROBLEM_NUL "\\u0000"
+
 /* A name in a pose that the model lacks. */
 typedef struct dfm_problem_name {
     const char *member; /* "bones", "morphs", "ik", of the pose or the overrides */

@@ -416,6 +416,7 @@ START_TEST(wrong_patches_are_pointed_at) {
         {"{\"sdef\":0}", "/sdef"},
         {"{\"weights\":[]}", "/weights"},
         {"{\"Mode\":\"gpu\"}", "/Mode"},
+        {"{\"mode\\u0000\":\"cpu\"}", "/mode\\u0000"},
         {"{\"name/~\":\"x\"}", "/name~1~0"},
         {"{\"sdef\":true,\"sdef\":false}", "/sdef"},
     };

@@ -301,6 +301,23 @@ START_TEST(long_names_are_cut_at_characters) {
 }
 END_TEST
 
+START_TEST(nul_in_a_name_is_shown) {
+    refuses("{\"bones\":{\"a\\u0000b\":{}}}", DFM_PROBLEM_UNKNOWN_NAME, "/bones/a\\u0000b");
+    ck_assert_str_eq(problem.unknown[0].name, "a\\u0000b");
+    ck_assert_ptr_nonnull(strstr(problem.detail, "first a\\u0000b in bones"));
+    refuses("{\"morphs\":{\"\\u0000\":0}}", DFM_PROBLEM_UNKNOWN_NAME, "/morphs/\\u0000");
+    refuses("{\"a\\u0000/\":1}", DFM_PROBLEM_INVALID_POSE, "/a\\u0000~1");
+    refuses("{\"bones\":{\"a\":{\"x\\u0000\":1}}}", DFM_PROBLEM_INVALID_POSE, "/bones/a/x\\u0000");
+    char text[2048] = "{\"bones\":{\"";
+    for (int i = 0; i < 50; i++)
+        strcat(text, "\\u0000");
+    strcat(text, "\":{}}}");
+    refuses(text, DFM_PROBLEM_UNKNOWN_NAME, "/bones");
+    ck_assert(problem.unknown[0].cut);
+    ck_assert_uint_eq(strlen(problem.unknown[0].name), 21 * 6);
+}
+END_TEST
+
 START_TEST(unknown_names_are_ignored_when_asked_for) {
     static const char text[] = "{\"bones\":{\"x\":{\"translation\":[1,2,3]},\"#9\":{}},"
                                "\"morphs\":{\"y\":4},\"ik\":{\"z\":false}}";
@@ -384,6 +401,7 @@ int main(void) {
     tcase_add_test(tests, unknown_names_are_listed_together);
     tcase_add_test(tests, more_unknown_names_than_are_listed_are_counted);
     tcase_add_test(tests, long_names_are_cut_at_characters);
+    tcase_add_test(tests, nul_in_a_name_is_shown);
     tcase_add_test(tests, unknown_names_are_ignored_when_asked_for);
     tcase_add_test(tests, poses_are_listed_and_can_be_read_again_in_any_order);
     tcase_add_test(tests, wrong_poses_in_a_list_are_pointed_at);
