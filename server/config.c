@@ -330,13 +330,21 @@ static const char *find_variable(char *const *environment, const char *name) {
     return NULL;
 }
 
-static bool set_from_environment(dfm_config *config, char *const *environment, char *message) {
+/* By option: it was set by a flag or a variable. */
+typedef bool given_options[OPTION_COUNT_TOTAL];
+
+/* A variable whose flag was given is not even looked at. */
+static bool set_from_environment(dfm_config *config, char *const *environment, given_options given,
+                                 char *message) {
     for (size_t i = 0; i < OPTION_COUNT_TOTAL; i++) {
         origin from = variable_of(&options[i]);
         const char *text = find_variable(environment, from.name);
         /* Set but empty is how shells and compose files say "not set". */
-        if (text && text[0] && !set(config, &options[i], from.name, text, message))
+        if (given[i] || !text || !text[0])
+            continue;
+        if (!set(config, &options[i], from.name, text, message))
             return false;
+        given[i] = true;
     }
     return true;
 }
@@ -348,9 +356,20 @@ static const option *find_option(const char *name, size_t length) {
     return NULL;
 }
 
+/* A switch takes a value behind '=' only: "--strict-mode maybe" is no flag and a word. */
+static bool check_switch(const option *o, char *const *arguments, int left, char *message) {
+    if (left < 2 || arguments[1][0] == '-')
+        return true;
+    snprintf(message, DFM_CONFIG_MESSAGE_BYTES,
+             "--%s %.100s: it takes no value behind a blank; --%s=true and --%s=false are possible",
+             o->name, arguments[1], o->name, o->name);
+    return false;
+}
+
 /* One argument, with the one behind it where it is the value. Returns how many were used; 0: wrong.
  */
-static int take_argument(dfm_config *config, char *const *arguments, int left, char *message) {
+static int take_argument(dfm_config *config, char *const *arguments, int left, given_options given,
+                         char *message) {
     const char *argument = arguments[0];
     if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
         return config->show_help = true;
@@ -368,10 +387,12 @@ static int take_argument(dfm_config *config, char *const *arguments, int left, c
         return 0;
     }
     origin from = flag_of(o);
+    given[o - options] = true;
     if (argument[2 + length] == '=')
         return set(config, o, from.name, argument + 2 + length + 1, message);
     if (o->type == OPTION_SWITCH)
-        return set(config, o, from.name, "true", message);
+        return check_switch(o, arguments, left, message) &&
+               set(config, o, from.name, "true", message);
     if (left < 2) {
         snprintf(message, DFM_CONFIG_MESSAGE_BYTES, "%s: %s is missing", from.name, o->value);
         return 0;
@@ -379,38 +400,58 @@ static int take_argument(dfm_config *config, char *const *arguments, int left, c
     return set(config, o, from.name, arguments[1], message) ? 2 : 0;
 }
 
-/* A single body over the common budget could never be served. Results may be larger: streams are.
- */
-static bool check_budget(const dfm_config *config, char *message) {
-    static const char *const names[] = {"max-upload-bytes", "max-json-bytes", "max-pose-bytes"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const option *o = find_option(names[i], strlen(names[i]));
-        uint64_t value = *(const uint64_t *)((const char *)config + o->offset);
-        if (value <= config->max_inflight_bytes)
-            continue;
-        char has[32], budget[32];
-        print_number(has, sizeof has, o, value);
-        print_number(budget, sizeof budget, o, config->max_inflight_bytes);
+/* A single body over the common budget could never be served: a limit that nobody gave shrinks to
+ * it, which goes to `note`. Results may be larger: streams are. */
+static bool fit_limit(dfm_config *config, const option *o, bool given, char *note, char *message) {
+    uint64_t *value = (uint64_t *)(void *)((char *)config + o->offset);
+    uint64_t budget_bytes = config->max_inflight_bytes;
+    if (*value <= budget_bytes)
+        return true;
+    char has[32], budget[32];
+    print_number(has, sizeof has, o, *value);
+    print_number(budget, sizeof budget, o, budget_bytes);
+    if (given) {
         snprintf(message, DFM_CONFIG_MESSAGE_BYTES,
                  "--%s is %s, which --max-inflight-bytes (%s) has no room for", o->name, has,
                  budget);
         return false;
     }
+    size_t length = strlen(note);
+    snprintf(note + length, DFM_CONFIG_MESSAGE_BYTES - length,
+             "%s--%s is %s in place of %s, to fit --max-inflight-bytes", length ? "; " : "",
+             o->name, budget, has);
+    *value = budget_bytes;
+    return true;
+}
+
+static bool fit_limits(dfm_config *config, const given_options given, char *message) {
+    static const char *const names[] = {"max-upload-bytes", "max-json-bytes", "max-pose-bytes"};
+    char note[DFM_CONFIG_MESSAGE_BYTES] = "";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const option *o = find_option(names[i], strlen(names[i]));
+        if (!fit_limit(config, o, given[o - options], note, message))
+            return false;
+    }
+    memcpy(message, note, sizeof note);
     return true;
 }
 
 bool dfm_config_parse(dfm_config *config, int argument_count, char *const *arguments,
                       char *const *environment, char message[DFM_CONFIG_MESSAGE_BYTES]) {
+    given_options given = {false};
     *config = (dfm_config){0};
-    if (!set_defaults(config, message) || !set_from_environment(config, environment, message))
+    message[0] = '\0';
+    if (!set_defaults(config, message))
         return false;
     for (int i = 1; i < argument_count;) {
-        int used = take_argument(config, arguments + i, argument_count - i, message);
+        int used = take_argument(config, arguments + i, argument_count - i, given, message);
         if (used == 0)
             return false;
         i += used;
     }
-    return config->show_help || config->show_version || check_budget(config, message);
+    return config->show_help || config->show_version ||
+           (set_from_environment(config, environment, given, message) &&
+            fit_limits(config, given, message));
 }
 
 static void help_option(FILE *stream, const option *o) {
@@ -425,8 +466,8 @@ static void help_option(FILE *stream, const option *o) {
 void dfm_config_help(FILE *stream) {
     fputs("Usage: deformd [FLAG]...\n\n"
           "Keeps uploaded PMX models and answers bone poses with deformed vertex buffers.\n"
-          "Every flag is also a variable of the environment; the flag wins. SIZE is a number of\n"
-          "bytes, or has KiB, MiB or GiB behind it.\n\n",
+          "Every flag is also a variable of the environment; the flag wins, and an empty variable\n"
+          "is none. SIZE is a number of bytes, or has KiB, MiB or GiB behind it.\n\n",
           stream);
     for (size_t i = 0; i < OPTION_COUNT_TOTAL; i++)
         help_option(stream, &options[i]);

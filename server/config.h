@@ -2,7 +2,8 @@
  * parsing, checking and --help all read it (config.c).
  *
  * A flag `--max-json-bytes 2MiB` is also `DEFORMD_MAX_JSON_BYTES=2MiB` in the environment; the flag
- * wins. Thread safety: filled once at start, read-only afterwards. */
+ * wins, and an empty variable is none. Thread safety: filled once at start, read-only afterwards.
+ */
 #ifndef DFM_SERVER_CONFIG_H
 #define DFM_SERVER_CONFIG_H
 
@@ -42,9 +43,10 @@ typedef struct dfm_config {
 
 enum { DFM_CONFIG_MESSAGE_BYTES = 512 };
 
-/* Defaults, then the environment (`NAME=value` strings, NULL past the last), then the arguments.
- * False: something is wrong, and `message` says what in one sentence that names the flag or the
- * variable, what it was set to and what it takes. */
+/* Defaults, the environment (`NAME=value` strings, NULL past the last), the arguments. False:
+ * something is wrong, and `message` says what in one sentence that names the flag or the variable,
+ * what it was set to and what it takes. True: `message` is empty, or says which defaults were made
+ * smaller to fit what was given. */
 bool dfm_config_parse(dfm_config *config, int argument_count, char *const *arguments,
                       char *const *environment, char message[DFM_CONFIG_MESSAGE_BYTES]);
 

@@ -161,7 +161,7 @@ static bool start_serving(server *s) {
                                                        .listen_fd = s->listener.fd});
 }
 
-static bool start(server *s) {
+static bool start(server *s, const char *config_note) {
     char message[512];
     s->http = dfm_http_create();
     if (s->signal_fd < 0 || !s->http) {
@@ -174,6 +174,8 @@ static bool start(server *s) {
     }
     s->worker_count = s->config.workers ? (uint32_t)s->config.workers : dfm_cpus_available();
     dfm_log(DFM_LOG_INFO, "deformd %s (%s, %s)", DFM_VERSION, DFM_CONFIG, DFM_COMPILER);
+    if (config_note[0])
+        dfm_log(DFM_LOG_INFO, "%s", config_note);
     if (!open_skinners(s))
         return false;
     if (!open_api(s) || !start_serving(s)) {
@@ -276,7 +278,7 @@ int main(int argument_count, char **arguments) {
     tune_allocator();
     s.signal_fd = take_signals(); /* before there is any thread */
     dfm_log_open((dfm_log_level)s.config.log_level, (dfm_log_format)s.config.log_format);
-    bool started = start(&s);
+    bool started = start(&s, message);
     int status = EXIT_NO_START;
     if (started) {
         dfm_log(DFM_LOG_INFO, "%s: draining", strsignal(read_signal(&s)));

@@ -15,8 +15,9 @@ static size_t size;
 
 static void set_up(void) {
     daemon_hide_opencl();
-    d = daemon_start(ARGUMENTS("--workers", "1", "--max-inflight-bytes", "8MiB",
-                               "--max-upload-bytes", "4MiB", "--max-pose-bytes", "1MiB"));
+    d = daemon_start(
+        ARGUMENTS("--workers", "1", "--max-inflight-bytes", "8MiB", "--max-upload-bytes", "4MiB"));
+    expect_logged(&d, "--max-pose-bytes is 8 MiB in place of 64 MiB");
     dfm_arena arena = {0};
     dfm_pmx figure = model_figure(&arena);
     bytes = model_bytes(&figure, NULL, &size);
@@ -94,8 +95,7 @@ END_TEST
 START_TEST(request_that_never_fits_is_413_and_not_busy) {
     enum { VERTICES = 100000, BUDGET = 12 << 20 };
     daemon_process roomy =
-        daemon_start(ARGUMENTS("--workers", "1", "--max-inflight-bytes", "12MiB",
-                               "--max-upload-bytes", "12MiB", "--max-pose-bytes", "1MiB"));
+        daemon_start(ARGUMENTS("--workers", "1", "--max-inflight-bytes", "12MiB"));
     dfm_arena arena = {0};
     grid_options options = grid_default_options(VERTICES, 4);
     dfm_pmx grid = model_grid(&arena, &options);

@@ -48,6 +48,37 @@ START_TEST(flag_wins_over_environment_and_environment_over_default) {
 }
 END_TEST
 
+START_TEST(variable_whose_flag_is_given_is_not_looked_at) {
+    char *environment[] = {"DEFORMD_WORKERS=abc", "DEFORMD_STRICT_MODE=maybe", NULL};
+    ck_assert(parse(ARGUMENTS("--workers", "1", "--strict-mode=false"), environment));
+    ck_assert_uint_eq(config.workers, 1);
+    ck_assert(!parse(ARGUMENTS("--workers", "1"), environment));
+    ck_assert_ptr_nonnull(strstr(message, "DEFORMD_STRICT_MODE"));
+    ck_assert(!parse(ARGUMENTS("--strict-mode"), environment));
+    ck_assert_ptr_nonnull(strstr(message, "DEFORMD_WORKERS"));
+}
+END_TEST
+
+START_TEST(defaults_shrink_to_a_smaller_budget_and_what_was_given_does_not) {
+    ck_assert(parse(ARGUMENTS("--max-inflight-bytes", "32MiB"), NULL));
+    ck_assert_uint_eq(config.max_upload_bytes, 32u << 20);
+    ck_assert_uint_eq(config.max_pose_bytes, 32u << 20);
+    ck_assert_uint_eq(config.max_json_bytes, 1u << 20);
+    ck_assert_str_eq(
+        message, "--max-upload-bytes is 32 MiB in place of 256 MiB, to fit --max-inflight-bytes; "
+                 "--max-pose-bytes is 32 MiB in place of 64 MiB, to fit --max-inflight-bytes");
+    ck_assert(parse(NULL, (char *[]){"DEFORMD_MAX_INFLIGHT_BYTES=1MiB", NULL}));
+    ck_assert_uint_eq(config.max_upload_bytes, 1u << 20);
+    ck_assert(parse(ARGUMENTS("--max-inflight-bytes", "512MiB"), NULL));
+    ck_assert_str_eq(message, "");
+    ck_assert(
+        !parse(ARGUMENTS("--max-inflight-bytes", "32MiB", "--max-pose-bytes", "33MiB"), NULL));
+    ck_assert_ptr_nonnull(strstr(message, "--max-pose-bytes is 33 MiB"));
+    ck_assert(!parse(ARGUMENTS("--max-inflight-bytes", "32MiB"),
+                     (char *[]){"DEFORMD_MAX_UPLOAD_BYTES=64MiB", NULL}));
+}
+END_TEST
+
 START_TEST(value_follows_a_blank_or_an_equals_sign) {
     ck_assert(parse(ARGUMENTS("--listen=[::1]:0", "--default-mode", "cpu", "--strict-mode"), NULL));
     ck_assert_str_eq(config.listen, "[::1]:0");
@@ -91,6 +122,8 @@ static const struct {
     {"--log-level", "loud", "--log-level", "error, warn, info or debug"},
     {"--request-timeout-ms", "1s", "--request-timeout-ms", "0 or 1 ms..86400000 ms"},
     {"--strict-mode=maybe", NULL, "--strict-mode", "true or false"},
+    {"--strict-mode", "maybe", "--strict-mode maybe", "--strict-mode=false"},
+    {"--strict-mode", "true", "--strict-mode true", "--strict-mode=true"},
     {"--listen=", NULL, "--listen", "HOST:PORT"},
     {"--max-upload-bytes", "1GiB", "--max-upload-bytes", "--max-inflight-bytes (512 MiB)"},
     {"--que", "5", "--que", "no such flag"},
@@ -137,6 +170,8 @@ int main(void) {
     TCase *tests = tcase_create("all");
     tcase_add_test(tests, defaults_are_those_of_the_documentation);
     tcase_add_test(tests, flag_wins_over_environment_and_environment_over_default);
+    tcase_add_test(tests, variable_whose_flag_is_given_is_not_looked_at);
+    tcase_add_test(tests, defaults_shrink_to_a_smaller_budget_and_what_was_given_does_not);
     tcase_add_test(tests, value_follows_a_blank_or_an_equals_sign);
     tcase_add_loop_test(tests, sizes_take_binary_suffixes, 0, sizeof sizes / sizeof sizes[0]);
     tcase_add_loop_test(tests, wrong_value_names_flag_and_range, 0, sizeof wrong / sizeof wrong[0]);
