@@ -339,6 +339,89 @@ static void put_path(char *to, size_t size, const operation *o) {
         snprintf(to, size, "%s", o->path);
 }
 
+/* --- bodies against their schemas ---------------------------------------------------------------
+ */
+
+static const char *json_type(const cJSON *value) {
+    return cJSON_IsObject(value)   ? "object"
+           : cJSON_IsArray(value)  ? "array"
+           : cJSON_IsString(value) ? "string"
+           : cJSON_IsBool(value)   ? "boolean"
+                                   : "number";
+}
+
+static bool is_in_enum(const cJSON *values, const cJSON *value) {
+    const cJSON *allowed;
+    cJSON_ArrayForEach(allowed, values) {
+        if (cJSON_Compare(allowed, value, true))
+            return true;
+    }
+    return values == NULL;
+}
+
+static void expect_described(cJSON *schema, const cJSON *value, const char *where);
+
+static void expect_members_described(cJSON *schema, const cJSON *value, const char *where) {
+    char path[256];
+    cJSON *item;
+    cJSON_ArrayForEach(item, member(schema, "required"))
+        ck_assert_msg(member(value, cJSON_GetStringValue(item)) != NULL, "%s lacks %s", where,
+                      cJSON_GetStringValue(item));
+    cJSON_ArrayForEach(item, value) {
+        cJSON *described = member(member(schema, "properties"), item->string);
+        if (!described)
+            described = member(schema, "additionalProperties");
+        snprintf(path, sizeof path, "%s/%s", where, item->string);
+        ck_assert_msg(described != NULL, "openapi.yaml does not describe %s", path);
+        expect_described(described, item, path);
+    }
+}
+
+static void expect_items_described(cJSON *schema, const cJSON *value, const char *where) {
+    int count = cJSON_GetArraySize(value);
+    cJSON *least = member(schema, "minItems"), *most = member(schema, "maxItems"), *item;
+    ck_assert_msg((!least || count >= least->valueint) && (!most || count <= most->valueint),
+                  "%s has %d items", where, count);
+    cJSON_ArrayForEach(item, value) expect_described(member(schema, "items"), item, where);
+}
+
+/* A member that the schema does not know, a type or a word that it does not allow, ends the test.
+ */
+static void expect_described(cJSON *schema, const cJSON *value, const char *where) {
+    schema = resolve(schema);
+    if (cJSON_IsNull(value)) {
+        ck_assert_msg(cJSON_IsTrue(member(schema, "nullable")), "%s is null", where);
+        return;
+    }
+    const char *type = cJSON_GetStringValue(member(schema, "type")), *is = json_type(value);
+    bool integer = type && strcmp(type, "integer") == 0;
+    ck_assert_msg(type && strcmp(integer ? "number" : type, is) == 0, "%s is %s", where, is);
+    ck_assert_msg(!integer || value->valuedouble == (double)(long long)value->valuedouble,
+                  "%s is no integer", where);
+    ck_assert_msg(is_in_enum(member(schema, "enum"), value), "%s has another value", where);
+    if (cJSON_IsObject(value))
+        expect_members_described(schema, value, where);
+    else if (cJSON_IsArray(value))
+        expect_items_described(schema, value, where);
+}
+
+static void expect_body_described(const operation *o, const reply *r) {
+    const char *given = reply_header(r, "Content-Type");
+    if (!given || !strstr(given, "json"))
+        return;
+    char type[64], status[8];
+    snprintf(type, sizeof type, "%.*s", (int)strcspn(given, ";"), given);
+    snprintf(status, sizeof status, "%ld", r->status);
+    cJSON *responses = member(o->node, "responses"), *response = member(responses, status);
+    if (!response)
+        response = member(responses, "default");
+    cJSON *schema = member(member(member(resolve(response), "content"), type), "schema");
+    ck_assert_msg(schema != NULL, "%s: no schema of %s %s", o->name, status, type);
+    cJSON *body = cJSON_ParseWithLength((const char *)r->body, r->size);
+    expect_described(schema, body, o->name);
+    cJSON_Delete(body);
+}
+
 /* The error response's example of this name, or NULL; *status is its status then. */
 static cJSON *expected_problem(const operation *o, const char *name, int *status) {
     cJSON *response;
@@ -357,6 +440,7 @@ static cJSON *expected_problem(const operation *o, const char *name, int *status
 
 static void expect_reply(const operation *o, const char *name, const reply *r) {
     int status = 0;
+    expect_body_described(o, r);
     cJSON *expected = expected_problem(o, name, &status);
     if (!expected) {
         ck_assert_msg(r->status / 100 == 2, "%s, example %s: %ld %s", o->name, name, r->status,
@@ -516,11 +600,49 @@ static void get_plain(const operation *o, void *context) {
     const dfm_route *route = route_of(o);
     for (const char *const *header = route->headers; header && *header; header++)
         ck_assert_msg(reply_header(&r, *header) != NULL, "%s: no %s", o->name, *header);
+    expect_body_described(o, &r);
     reply_free(&r);
 }
 
 START_TEST(every_get_is_answered_with_its_headers) {
     for_each_operation(get_plain, NULL);
+}
+END_TEST
+
+static void deform_as_json(const operation *o, void *context) {
+    static const char *const queries[] = {"attributes=edge_scale,uv,position,normal",
+                                          "output=bones", "attributes=uv1"};
+    if (strcmp(o->path, "/models/{id}/deform") != 0)
+        return;
+    for (size_t i = 0; i < sizeof queries / sizeof queries[0]; i++) {
+        char path[256];
+        put_path(path, sizeof path, o);
+        snprintf(path + strlen(path), sizeof path - strlen(path), "?format=json&%s", queries[i]);
+        reply r = http_json(&d, "POST", path, "{\"poses\":[{},{}]}");
+        ck_assert_msg(r.status == 200 || r.status == 422, "%s: %ld", path, r.status);
+        expect_body_described(o, &r);
+        reply_free(&r);
+        ++*(int *)context;
+    }
+}
+
+static dfm_pmx odd_model(dfm_arena *arena) {
+    return model_odd(arena, 2.1f, DFM_TEXT_UTF16LE);
+}
+
+/* Models with all kinds of what the lists describe, and results as JSON. */
+START_TEST(documents_are_what_the_schemas_say) {
+    static dfm_pmx (*const models[])(dfm_arena *) = {odd_model, model_legs440, model_figure};
+    int count = 0;
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        dfm_arena arena = {0};
+        dfm_pmx pmx = models[i](&arena);
+        snprintf(id, sizeof id, "%s", upload(&d, &pmx, ""));
+        dfm_arena_free(&arena);
+        for_each_operation(get_plain, NULL);
+        for_each_operation(deform_as_json, &count);
+    }
+    ck_assert_int_eq(count, 9);
 }
 END_TEST
 
@@ -540,6 +662,7 @@ int main(void) {
     tcase_set_timeout(live, 120);
     tcase_add_checked_fixture(live, set_up, tear_down);
     tcase_add_test(live, examples_are_answered_as_the_contract_says);
+    tcase_add_test(live, documents_are_what_the_schemas_say);
     tcase_add_test(live, every_get_is_answered_with_its_headers);
     suite_add_tcase(suite, live);
     SRunner *runner = srunner_create(suite);
