@@ -63,7 +63,7 @@ else
 $(error config=$(config): one of release, debug, asan, tsan, coverage, fuzz)
 endif
 # Check kills a test after some seconds; a busy machine, or a sanitizer, takes longer.
-export CK_TIMEOUT_MULTIPLIER ?= $(if $(filter asan tsan,$(config)),15,5)
+export CK_TIMEOUT_MULTIPLIER := $(if $(filter asan tsan,$(config)),15,5)
 
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@;)
 
