@@ -74,7 +74,8 @@ static int64_t hash_index(const char *name, size_t length, uint32_t count) {
 static bool copy_name(char out[DFM_PROBLEM_NAME_BYTES], const char *name, size_t length) {
     size_t used = 0, whole = 0; /* whole: up to the last character's begin */
     for (size_t i = 0; i < length; i++) {
-        const char *written = name[i] ? (char[2]){name[i]} : DFM_PROBLEM_NUL;
+        const char plain[2] = {name[i], 0};
+        const char *written = name[i] ? plain : DFM_PROBLEM_NUL;
         if (((unsigned char)name[i] & 0xC0) != 0x80)
             whole = used;
         if (used + strlen(written) >= DFM_PROBLEM_NAME_BYTES) {
