@@ -50,8 +50,12 @@ const dfm_problem_kind dfm_problem_kinds[DFM_PROBLEM_COUNT] = {
     [DFM_PROBLEM_CP932_UNAVAILABLE] = {"cp932-unavailable", 503,
                                        "The server's system cannot convert CP932", 0},
     [DFM_PROBLEM_BACKEND_FAILED] = {"backend-failed", 503, "The skinner failed", 1},
+    [DFM_PROBLEM_STORE_FAILED] = {"store-failed", 503, "The store of uploads failed", 5},
+    [DFM_PROBLEM_STORE_CORRUPT] = {"store-corrupt", 500,
+                                   "The stored file is damaged: upload it again", 0},
     [DFM_PROBLEM_DEADLINE_PASSED] = {"deadline-passed", 504, "The request's deadline passed", 0},
     [DFM_PROBLEM_NO_ROOM] = {"no-room", 507, "There is no room for the file", 0},
+    [DFM_PROBLEM_STORE_FULL] = {"store-full", 507, "The store of uploads is full", 0},
 };
 
 void dfm_problem_set(dfm_problem *problem, dfm_problem_code code, const char *format, ...) {
@@ -103,6 +107,12 @@ static dfm_problem_code code_of(dfm_status status, dfm_problem_subject subject) 
                                                                 : DFM_PROBLEM_OPENCL_UNAVAILABLE;
     case DFM_ERROR_BACKEND:
         return DFM_PROBLEM_BACKEND_FAILED;
+    case DFM_ERROR_STORE:
+        return DFM_PROBLEM_STORE_FAILED;
+    case DFM_ERROR_STORE_FULL:
+        return DFM_PROBLEM_STORE_FULL;
+    case DFM_ERROR_CORRUPT:
+        return DFM_PROBLEM_STORE_CORRUPT;
     default:
         return DFM_PROBLEM_OUT_OF_MEMORY;
     }

@@ -51,6 +51,9 @@ const char *dfm_status_name(dfm_status status) {
         [DFM_ERROR_NO_ROOM] = "no-room",
         [DFM_ERROR_UNAVAILABLE] = "unavailable",
         [DFM_ERROR_BACKEND] = "backend",
+        [DFM_ERROR_STORE] = "store",
+        [DFM_ERROR_STORE_FULL] = "store-full",
+        [DFM_ERROR_CORRUPT] = "corrupt",
     };
     return status < DFM_STATUS_COUNT && names[status] ? names[status] : "unknown";
 }

@@ -23,6 +23,9 @@ typedef enum dfm_status {
     DFM_ERROR_NO_ROOM,     /* does not fit the budget even when all idle entries are gone */
     DFM_ERROR_UNAVAILABLE, /* no OpenCL kernel is to be had on this machine */
     DFM_ERROR_BACKEND,     /* a device failed after the model was bound */
+    DFM_ERROR_STORE,       /* the store of uploads cannot be read, written or reached */
+    DFM_ERROR_STORE_FULL,  /* it has no space left */
+    DFM_ERROR_CORRUPT,     /* what it holds is not what was stored */
     DFM_STATUS_COUNT
 } dfm_status;
 
