@@ -1,11 +1,25 @@
 #include "api/json_reader.h"
 
+#include <endian.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Eight bytes at once; the first is the lowest. */
+static inline uint64_t load_word(const char *at) {
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return le64toh(word);
+}
+
+static inline uint64_t every_byte(unsigned char byte) {
+    return 0x0101010101010101u * byte;
+}
+
+static const uint64_t HIGH_BITS = 0x8080808080808080u;
 
 static bool fail_at(dfm_json_reader *reader, const char *at, const char *error) {
     if (!reader->error) {
@@ -24,7 +38,7 @@ static void skip_space(dfm_json_reader *reader) {
 }
 
 /* The next byte that is not white space, or 0 at the end (a NUL is no JSON either). */
-static char look(dfm_json_reader *reader) {
+static inline char look(dfm_json_reader *reader) {
     if (reader->at < reader->end && (unsigned char)*reader->at > ' ')
         return *reader->at;
     skip_space(reader);
@@ -88,7 +102,7 @@ bool dfm_json_enter_array(dfm_json_reader *reader) {
 }
 
 /* Over the comma that is due, if any, to the next member; over the bracket at the end (false). */
-static bool next_member(dfm_json_reader *reader, char bracket, const char *expected) {
+static inline bool next_member(dfm_json_reader *reader, char bracket, const char *expected) {
     char next = look(reader);
     bool fresh = reader->fresh;
     if (reader->error)
@@ -180,13 +194,39 @@ static size_t escape_length(const char *at, const char *end) {
     return memchr("\"\\/bfnrt", at[1], 8) ? 2 : 0;
 }
 
+/* The first byte that is no plain one of a string: '"', '\\', below ' ' or above 0x7F. Of the marks
+ * in a word the lowest is right; a borrow may have set others above it. */
+static inline const char *skip_plain(const char *at, const char *end) {
+    for (; end - at >= 8; at += 8) {
+        uint64_t word = load_word(at);
+        uint64_t marks = word | (word - every_byte(' ')) |
+                         ((word ^ every_byte('"')) - every_byte(1)) |
+                         ((word ^ every_byte('\\')) - every_byte(1));
+        if (marks & HIGH_BITS)
+            return at + __builtin_ctzll(marks & HIGH_BITS) / 8;
+    }
+    while (at < end && (unsigned char)(*at - ' ') < 0x80 - ' ' && *at != '"' && *at != '\\')
+        at++;
+    return at;
+}
+
+/* Past characters of three bytes, as kana and kanji are, but for those that begin with E0 or ED:
+ * not every second byte will do behind them. */
+static inline const char *skip_triples(const char *at, const char *end) {
+    for (; end - at >= 8; at += 3) {
+        uint32_t triple = (uint32_t)load_word(at) & 0xFFFFFF;
+        if ((triple & 0xC0C0F0) != 0x8080E0 || (triple & 0xFF) == 0xE0 || (triple & 0xFF) == 0xED)
+            break;
+    }
+    return at;
+}
+
 /* Consumes a string whose opening quote is next. */
 static bool read_string(dfm_json_reader *reader, dfm_json_string *string) {
     const char *at = reader->at + 1, *end = reader->end;
     *string = (dfm_json_string){.data = at};
     for (;;) {
-        while (at < end && (unsigned char)(*at - ' ') < 0x80 - ' ' && *at != '"' && *at != '\\')
-            at++;
+        at = skip_plain(skip_triples(at, end), end);
         if (at == end)
             return fail_at(reader, reader->at, "a string without an end");
         if (*at == '"')
@@ -269,10 +309,8 @@ size_t dfm_json_string_decode(const dfm_json_string *string, char *out) {
     return length;
 }
 
-bool dfm_json_string_is(const dfm_json_string *string, const char *text) {
+bool dfm_json_escaped_is(const dfm_json_string *string, const char *text) {
     size_t length = strlen(text);
-    if (!string->escaped)
-        return string->length == length && memcmp(string->data, text, length) == 0;
     char decoded[256]; /* 6 bytes a character at most: enough for every word that is asked for */
     return string->length <= sizeof decoded && dfm_json_string_decode(string, decoded) == length &&
            memcmp(decoded, text, length) == 0;
@@ -315,7 +353,7 @@ static double slow_number(const char *first, const char *last, int64_t exponent)
 
 /* Mantissa and power of ten are both doubles without error, so that one operation rounds once
  * (Clinger, "How to read floating point numbers accurately", 1990). */
-static bool fast_number(uint64_t mantissa, int64_t exponent, double *number) {
+static inline bool fast_number(uint64_t mantissa, int64_t exponent, double *number) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -326,54 +364,73 @@ static bool fast_number(uint64_t mantissa, int64_t exponent, double *number) {
     return true;
 }
 
+/* A divisor with its highest bit set: 5^n * 2^up; and floor((2^128 - 1) / value) - 2^64. */
+struct divisor {
+    uint64_t value, reciprocal;
+    int up;
+};
+
+/* high * 2^64 + low, high < value, divided to 64 bits by two multiplications (Moller, Granlund,
+ * "Improved division by invariant integers", 2011). */
+static inline uint64_t divide(uint64_t high, uint64_t low, const struct divisor *by, bool *exact) {
+    unsigned __int128 estimate =
+        (unsigned __int128)by->reciprocal * high + ((unsigned __int128)high << 64 | low);
+    uint64_t quotient = (uint64_t)(estimate >> 64) + 1;
+    uint64_t rest = low - quotient * by->value;
+    if (rest > (uint64_t)estimate) {
+        quotient--;
+        rest += by->value;
+    }
+    if (rest >= by->value) {
+        quotient++;
+        rest -= by->value;
+    }
+    *exact = rest == 0;
+    return quotient;
+}
+
+/* 2^power, within the normal range of a double. */
+static inline double power_of_two(int power) {
+    uint64_t bits = (uint64_t)(DBL_MAX_EXP - 1 + power) << (DBL_MANT_DIG - 1);
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
 /* mantissa / 10^power for numbers with more digits than a double holds, which is what most JSON
  * writers print. 10^power = 5^power * 2^power, and 5^27 fits 64 bits: the quotient of the two
  * integers, to 64 bits with a remainder, decides the rounding exactly. */
-static bool divided_number(uint64_t mantissa, int64_t exponent, double *number) {
+static inline bool divided_number(uint64_t mantissa, int64_t exponent, double *number) {
     enum { POWER_MAX = 27, LOW_BITS = 64 - DBL_MANT_DIG };
-    static const uint64_t fives[POWER_MAX + 1] = {
-        1,
-        5,
-        25,
-        125,
-        625,
-        3125,
-        15625,
-        78125,
-        390625,
-        1953125,
-        9765625,
-        48828125,
-        244140625,
-        1220703125,
-        6103515625,
-        30517578125,
-        152587890625,
-        762939453125,
-        3814697265625,
-        19073486328125,
-        95367431640625,
-        476837158203125,
-        2384185791015625,
-        11920928955078125,
-        59604644775390625,
-        298023223876953125,
-        1490116119384765625,
-        7450580596923828125,
+    static const struct divisor fives[POWER_MAX + 1] = {
+        {0x8000000000000000, 0xffffffffffffffff, 63}, {0xa000000000000000, 0x9999999999999999, 61},
+        {0xc800000000000000, 0x47ae147ae147ae14, 59}, {0xfa00000000000000, 0x0624dd2f1a9fbe76, 57},
+        {0x9c40000000000000, 0xa36e2eb1c432ca57, 54}, {0xc350000000000000, 0x4f8b588e368f0846, 52},
+        {0xf424000000000000, 0x0c6f7a0b5ed8d36b, 50}, {0x9896800000000000, 0xad7f29abcaf48578, 47},
+        {0xbebc200000000000, 0x5798ee2308c39df9, 45}, {0xee6b280000000000, 0x12e0be826d694b2e, 43},
+        {0x9502f90000000000, 0xb7cdfd9d7bdbab7d, 40}, {0xba43b74000000000, 0x5fd7fe17964955fd, 38},
+        {0xe8d4a51000000000, 0x19799812dea11197, 36}, {0x9184e72a00000000, 0xc25c268497681c26, 33},
+        {0xb5e620f480000000, 0x6849b86a12b9b01e, 31}, {0xe35fa931a0000000, 0x203af9ee756159b2, 29},
+        {0x8e1bc9bf04000000, 0xcd2b297d889bc2b6, 26}, {0xb1a2bc2ec5000000, 0x70ef54646d496892, 24},
+        {0xde0b6b3a76400000, 0x2725dd1d243aba0e, 22}, {0x8ac7230489e80000, 0xd83c94fb6d2ac34a, 19},
+        {0xad78ebc5ac620000, 0x79ca10c9242235d5, 17}, {0xd8d726b7177a8000, 0x2e3b40a0e9b4f7dd, 15},
+        {0x878678326eac9000, 0xe392010175ee5962, 12}, {0xa968163f0a57b400, 0x82db34012b25144e, 10},
+        {0xd3c21bcecceda100, 0x357c299a88ea76a5, 8},  {0x84595161401484a0, 0xef2d0f5da7dd8aa2, 5},
+        {0xa56fa5b99019a5c8, 0x8c240c4aecb13bb5, 3},  {0xcecb8f27f4200f3a, 0x3ce9a36f23c0fc90, 1},
     };
     if (mantissa == 0 || exponent >= 0 || exponent < -POWER_MAX)
         return false;
-    int power = (int)-exponent;
-    int up = __builtin_clzll(mantissa), divisor_up = __builtin_clzll(fives[power]);
-    uint64_t dividend = mantissa << up, divisor = fives[power] << divisor_up;
-    int shift = dividend < divisor ? 64 : 63; /* so that the quotient has 64 bits */
-    unsigned __int128 wide = (unsigned __int128)dividend << shift;
-    uint64_t quotient = (uint64_t)(wide / divisor);
-    bool exact = (uint64_t)wide == quotient * divisor; /* modulo 2^64: enough, it is < divisor */
+    int power = (int)-exponent, up = __builtin_clzll(mantissa);
+    const struct divisor *five = &fives[power];
+    uint64_t dividend = mantissa << up;
+    int shift = dividend < five->value ? 64 : 63; /* so that the quotient has 64 bits */
+    bool exact;
+    uint64_t quotient = divide(shift == 64 ? dividend : dividend >> 1,
+                               shift == 64 ? 0 : dividend << 63, five, &exact);
     uint64_t kept = quotient >> LOW_BITS, low = quotient & (((uint64_t)1 << LOW_BITS) - 1);
     uint64_t half = (uint64_t)1 << (LOW_BITS - 1);
     kept += low > half || (low == half && (!exact || kept % 2 == 1));
-    *number = ldexp((double)kept, LOW_BITS + divisor_up - up - shift - power);
+    *number = (double)kept * power_of_two(LOW_BITS + five->up - up - shift - power);
     return true;
 }
 
@@ -402,8 +459,99 @@ static const char *read_exponent(const dfm_json_reader *reader, const char *at, 
     return at;
 }
 
+/* How many of the eight bytes at `at` are digits, from the first on, and what they are worth. */
+static inline unsigned take_digits(const char *at, uint64_t *value) {
+    uint64_t word = load_word(at) ^ every_byte('0');
+    uint64_t others = (word | (word + every_byte(0x80 - 10))) & HIGH_BITS; /* the lowest is right */
+    unsigned count = others ? (unsigned)__builtin_ctzll(others) / 8 : 8;
+    word = count ? word << (64 - 8 * count) : 0; /* as many zeros in front */
+    word = word * 10 + (word >> 8);              /* pairs */
+    *value = ((word & 0x000000FF000000FF) * (100 + (1000000ull << 32)) +
+              (word >> 16 & 0x000000FF000000FF) * (1 + (10000ull << 32))) >>
+             32;
+    return count;
+}
+
+/* Puts the digits behind those of the mantissa; false: it would have more than 19. */
+static inline bool append_digits(uint64_t *mantissa, unsigned count, uint64_t value) {
+    static const uint64_t powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
+                                      1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
+    if (*mantissa >= powers[19 - count])
+        return false;
+    *mantissa = *mantissa * powers[count] + value;
+    return true;
+}
+
+/* The digits behind a point, 24 at most. NULL: none, or too many. */
+static inline const char *plain_fraction(const char *at, uint64_t *mantissa, int64_t *places) {
+    uint64_t value;
+    for (int i = 0; i < 3; i++) {
+        unsigned count = take_digits(at, &value);
+        if (!append_digits(mantissa, count, value))
+            return NULL;
+        at += count;
+        *places += count;
+        if (count < 8)
+            return *places ? at : NULL;
+    }
+    return NULL;
+}
+
+/* The number as most are written: no exponent, less than 8 digits before the point, at most 19 that
+ * count. Returns its end; NULL: look closer. PLAIN_BYTES are there to read, and not all are
+ * consumed. */
+enum { PLAIN_BYTES = 40 };
+static inline const char *plain_number(const char *at, double *number) {
+    static const double signs[] = {1, -1};
+    bool negative = *at == '-';
+    uint64_t mantissa;
+    int64_t places = 0;
+    at += negative;
+    unsigned digits = 1;
+    if (at[1] == '.' && *at >= '0' && *at <= '9') /* known without counting */
+        mantissa = (uint64_t)(*at - '0');
+    else
+        digits = take_digits(at, &mantissa);
+    if (digits == 0 || digits == 8 || (digits > 1 && *at == '0'))
+        return NULL;
+    at += digits;
+    if (*at == '.' && !(at = plain_fraction(at + 1, &mantissa, &places)))
+        return NULL;
+    if (*at == 'e' || *at == 'E' ||
+        (!fast_number(mantissa, -places, number) && !divided_number(mantissa, -places, number)))
+        return NULL;
+    *number *= signs[negative];
+    return at;
+}
+
+size_t dfm_json_numbers(dfm_json_reader *reader, double *numbers, size_t count) {
+    const char *at = reader->at;
+    size_t received = 0;
+    for (; received < count; received++) {
+        const char *item = at;
+        if (received > 0) {
+            if (*item++ != ',')
+                break;
+            item += *item == ' ';
+        }
+        if (reader->end - item < PLAIN_BYTES || !(item = plain_number(item, &numbers[received])))
+            break;
+        at = item;
+    }
+    reader->at = at;
+    reader->fresh = reader->fresh && received == 0;
+    return received;
+}
+
 bool dfm_json_number(dfm_json_reader *reader, double *number) {
     char next = look(reader);
+    if (reader->end - reader->at >= PLAIN_BYTES) {
+        const char *end = plain_number(reader->at, number);
+        if (end) {
+            reader->at = end;
+            return true;
+        }
+    }
     if (next != '-' && (next < '0' || next > '9'))
         return false;
     const char *first = reader->at + (next == '-'), *at = first;

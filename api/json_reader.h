@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { DFM_JSON_MAX_DEPTH = 64 };
 
@@ -62,6 +63,11 @@ bool dfm_json_enter_array(dfm_json_reader *reader);
 bool dfm_json_next_key(dfm_json_reader *reader, dfm_json_string *key);
 bool dfm_json_next_item(dfm_json_reader *reader);
 
+/* Right behind dfm_json_enter_array: consumes the numbers the array begins with, `count` at most,
+ * as far as they are written as most are, and returns how many. The rest, whatever it is, is for
+ * dfm_json_next_item. */
+size_t dfm_json_numbers(dfm_json_reader *reader, double *numbers, size_t count);
+
 /* Consume one scalar. False and no error set: the value is of another type. A number is rounded
  * correctly to the nearest double, to infinity where it is too large. */
 bool dfm_json_number(dfm_json_reader *reader, double *number);
@@ -78,8 +84,15 @@ bool dfm_json_finish(dfm_json_reader *reader);
  * may hold NULs. */
 size_t dfm_json_string_decode(const dfm_json_string *string, char *out);
 
-/* Whether the string, escapes resolved, is this text (ASCII, without a NUL). */
-bool dfm_json_string_is(const dfm_json_string *string, const char *text);
+/* Whether the string, escapes resolved, is this text (ASCII, without a NUL). The first is the way
+ * of the second for a string that is escaped. */
+bool dfm_json_escaped_is(const dfm_json_string *string, const char *text);
+static inline bool dfm_json_string_is(const dfm_json_string *string, const char *text) {
+    size_t length = strlen(text);
+    if (string->escaped)
+        return dfm_json_escaped_is(string, text);
+    return string->length == length && memcmp(string->data, text, length) == 0;
+}
 
 /* Line and column (both from 1, columns in bytes) of a byte. */
 void dfm_json_position(const dfm_json_reader *reader, size_t offset, size_t *line, size_t *column);

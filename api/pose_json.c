@@ -8,15 +8,13 @@
 
 bool dfm_pose_normalize(double rotation[4]) {
     double largest = 0, length2 = 0;
-    for (int i = 0; i < 4; i++)
-        largest = fmax(largest, fabs(rotation[i]));
+    for (int i = 0; i < 4; i++) {
+        double size = fabs(rotation[i]);
+        largest = size > largest ? size : largest;
+        length2 += size * size;
+    }
     if (!(largest > DFM_POSE_MIN_QUATERNION))
         return false;
-    /* Scaled first, so that no square leaves the range of a double. */
-    for (int i = 0; i < 4; i++) {
-        rotation[i] /= largest;
-        length2 += rotation[i] * rotation[i];
-    }
     double length = sqrt(length2);
     for (int i = 0; i < 4; i++)
         rotation[i] /= length;
@@ -37,6 +35,7 @@ struct kind {
     const dfm_names *names;
     uint32_t count;
     size_t stamp_first;
+    int64_t previous; /* the index of the name that was read last; -1: none yet */
 };
 
 /* The name with its escapes resolved, in the body or in the scratch; NULL: no memory. */
@@ -101,7 +100,7 @@ static void note_unknown(dfm_pose_reader *reader, const char *name, size_t lengt
 }
 
 /* Looks the key up. False: a problem. *index -1: the model lacks it, which is noted. */
-static bool find(dfm_pose_reader *reader, const struct kind *kind, const dfm_json_string *key,
+static bool find(dfm_pose_reader *reader, struct kind *kind, const dfm_json_string *key,
                  int64_t *index) {
     size_t length;
     const char *name = resolve(reader, key, &length);
@@ -111,11 +110,12 @@ static bool find(dfm_pose_reader *reader, const struct kind *kind, const dfm_jso
     }
     *index = hash_index(name, length, kind->count);
     if (*index == -2)
-        *index = kind->count ? dfm_names_find(kind->names, name, (uint32_t)length) : -1;
+        *index = dfm_names_find_next(kind->names, name, (uint32_t)length, kind->previous);
     if (*index < 0) {
         note_unknown(reader, name, length);
         return true;
     }
+    kind->previous = *index;
     uint32_t *stamp = &reader->scratch->stamps[kind->stamp_first + (size_t)*index];
     if (*stamp == reader->scratch->generation)
         return DFM_POSE_FAIL(reader, "the same %s is given twice", kind->what);
@@ -124,17 +124,17 @@ static bool find(dfm_pose_reader *reader, const struct kind *kind, const dfm_jso
 }
 
 static struct kind bones_of(const dfm_model *model) {
-    return (struct kind){"bone", &model->bone_names, model->pmx.bone_count, 0};
+    return (struct kind){"bone", &model->bone_names, model->pmx.bone_count, 0, -1};
 }
 
 static struct kind morphs_of(const dfm_model *model) {
     return (struct kind){"morph", &model->morph_names, model->pmx.morph_count,
-                         model->pmx.bone_count};
+                         model->pmx.bone_count, -1};
 }
 
 static struct kind ik_of(const dfm_model *model) {
     return (struct kind){"IK bone", &model->bone_names, model->pmx.bone_count,
-                         (size_t)model->pmx.bone_count + model->pmx.morph_count};
+                         (size_t)model->pmx.bone_count + model->pmx.morph_count, -1};
 }
 
 /* --- values --------------------------------------------------------------------------------- */
@@ -153,9 +153,9 @@ static bool read_bone(dfm_pose_reader *reader, dfm_bone_pose *bone, uint8_t *giv
     if (!dfm_json_enter_object(&reader->json))
         return dfm_pose_fail_type(reader, "an object");
     while (dfm_json_next_key(&reader->json, &key)) {
-        int field = dfm_json_string_is(&key, fields[0])   ? 0
-                    : dfm_json_string_is(&key, fields[1]) ? 1
-                                                          : -1;
+        int field = dfm_json_string_is(&key, "rotation")      ? 0
+                    : dfm_json_string_is(&key, "translation") ? 1
+                                                              : -1;
         if (field < 0)
             return DFM_POSE_FAIL_KEY(reader, &key, "rotation or translation expected");
         if (seen[field])

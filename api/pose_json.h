@@ -40,7 +40,8 @@ bool dfm_pose_json_read_body(dfm_pose_reader *reader, dfm_pose *pose, dfm_pose_l
 /* Reads one pose of a list that dfm_pose_json_read_body has accepted, from its offset. */
 bool dfm_pose_json_read_again(dfm_pose_reader *reader, uint32_t offset, dfm_pose *pose);
 
-/* Checks a quaternion and brings it to unit length; false: it is zero. */
+/* Checks a quaternion of numbers within DFM_POSE_MAX_NUMBER and brings it to unit length; false: it
+ * is zero. */
 bool dfm_pose_normalize(double rotation[4]);
 
 /* Determinant of the 3x3 of a 3x4 row-major matrix. */

@@ -43,19 +43,30 @@ bool dfm_pose_left(dfm_pose_reader *reader) {
     return reader->json.error ? dfm_pose_fail_syntax(reader) : true;
 }
 
+static bool is_small(double number) {
+    return fabs(number) <= DFM_POSE_MAX_NUMBER;
+}
+
+static bool fail_large(dfm_pose_reader *reader) {
+    return DFM_POSE_FAIL(reader, "a number within 1e18 expected");
+}
+
 bool dfm_pose_read_number(dfm_pose_reader *reader, double *number) {
     if (!dfm_json_number(&reader->json, number))
         return dfm_pose_fail_type(reader, "a number");
-    if (!(fabs(*number) <= DFM_POSE_MAX_NUMBER))
-        return DFM_POSE_FAIL(reader, "a number within 1e18 expected");
-    return true;
+    return is_small(*number) || fail_large(reader);
 }
 
 bool dfm_pose_read_numbers(dfm_pose_reader *reader, double *numbers, int64_t count,
                            int64_t *position) {
     if (!dfm_json_enter_array(&reader->json))
         return dfm_pose_fail_type(reader, "an array");
-    int64_t received = 0;
+    int64_t received = (int64_t)dfm_json_numbers(&reader->json, numbers, (size_t)count);
+    for (int64_t i = 0; i < received; i++) {
+        *position = i;
+        if (!is_small(numbers[i]))
+            return fail_large(reader);
+    }
     for (; dfm_json_next_item(&reader->json); received++) {
         double surplus;
         *position = received;

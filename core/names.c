@@ -22,11 +22,11 @@ static void make_key(void) {
     key[1] = (uint64_t)(uintptr_t)&now ^ (uint64_t)now.tv_sec << 32;
 }
 
-static uint64_t rotate(uint64_t x, int bits) {
+static inline uint64_t rotate(uint64_t x, int bits) {
     return x << bits | x >> (64 - bits);
 }
 
-static void sip_round(uint64_t v[4]) {
+static inline void sip_round(uint64_t v[4]) {
     v[0] += v[1];
     v[1] = rotate(v[1], 13) ^ v[0];
     v[0] = rotate(v[0], 32);
@@ -39,13 +39,25 @@ static void sip_round(uint64_t v[4]) {
     v[2] = rotate(v[2], 32);
 }
 
-static void sip_word(uint64_t v[4], uint64_t word) {
+static inline void sip_word(uint64_t v[4], uint64_t word) {
     v[3] ^= word;
     sip_round(v);
     v[0] ^= word;
 }
 
-static uint32_t hash(const char *name, uint32_t length) {
+/* The last `count` < 8 of a name's `length` bytes, the first of them lowest. */
+static inline uint64_t tail(const char *name, uint32_t length, uint32_t count) {
+    uint64_t word = 0;
+    if (length < 8 || count == 0) {
+        for (uint32_t i = 0; i < count; i++)
+            word |= (uint64_t)(unsigned char)name[length - count + i] << 8 * i;
+        return word;
+    }
+    memcpy(&word, name + length - 8, 8);
+    return word >> (64 - 8 * count);
+}
+
+static inline uint32_t hash(const char *name, uint32_t length) {
     uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
                      key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
     uint32_t at = 0;
@@ -54,9 +66,7 @@ static uint32_t hash(const char *name, uint32_t length) {
         memcpy(&word, name + at, 8);
         sip_word(v, word);
     }
-    uint64_t last = (uint64_t)length << 56;
-    memcpy(&last, name + at, length - at);
-    sip_word(v, last);
+    sip_word(v, (uint64_t)length << 56 | tail(name, length, length - at));
     v[2] ^= 0xFF;
     for (int i = 0; i < 3; i++)
         sip_round(v);
@@ -70,12 +80,15 @@ static const dfm_text *text_at(const dfm_names *names, uint32_t index) {
                                             (size_t)index * names->stride_bytes);
 }
 
+static inline bool equal(const dfm_text *text, const char *name, uint32_t length) {
+    return text->length == length && memcmp(text->data, name, length) == 0;
+}
+
 /* The slot that holds this name, or the empty one where it would go: there always is one. */
 static uint32_t *find_slot(const dfm_names *names, const char *name, uint32_t length) {
     uint32_t at = hash(name, length) & names->mask;
     for (; names->slots[at] != 0; at = (at + 1) & names->mask) {
-        const dfm_text *text = text_at(names, names->slots[at] - 1);
-        if (text->length == length && memcmp(text->data, name, length) == 0)
+        if (equal(text_at(names, names->slots[at] - 1), name, length))
             break;
     }
     return &names->slots[at];
@@ -93,7 +106,8 @@ int64_t dfm_names_build(dfm_names *names, dfm_arena *arena, const void *first, u
     *names = (dfm_names){.mask = (uint32_t)(slot_count - 1),
                          .slots = slots,
                          .first = first,
-                         .stride_bytes = stride_bytes};
+                         .stride_bytes = stride_bytes,
+                         .count = count};
     int64_t hidden = 0;
     *first_hidden = -1;
     for (uint32_t i = 0; i < count; i++) {
@@ -104,9 +118,19 @@ int64_t dfm_names_build(dfm_names *names, dfm_arena *arena, const void *first, u
         else if (hidden++ == 0)
             *first_hidden = i;
     }
+    names->hiding = hidden > 0;
     return hidden;
 }
 
 int32_t dfm_names_find(const dfm_names *names, const char *name, uint32_t length) {
     return (int32_t)*find_slot(names, name, length) - 1;
+}
+
+int32_t dfm_names_find_next(const dfm_names *names, const char *name, uint32_t length,
+                            int64_t previous) {
+    int64_t next = previous < 0 ? 0 : previous + 1;
+    if (next < names->count && !names->hiding &&
+        equal(text_at(names, (uint32_t)next), name, length))
+        return (int32_t)next;
+    return dfm_names_find(names, name, length);
 }

@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dfm_text;
@@ -14,6 +15,8 @@ typedef struct dfm_names {
     uint32_t *slots; /* index + 1; 0 = empty */
     const void *first;
     uint32_t stride_bytes;
+    uint32_t count;
+    bool hiding; /* a name is hidden by an equal one before it */
 } dfm_names;
 
 /* Builds the hash over `count` dfm_text values, the first at `first`, `stride_bytes` apart (so that
@@ -25,5 +28,10 @@ int64_t dfm_names_build(dfm_names *names, dfm_arena *arena, const void *first, u
 
 /* Index of the first element with this name (bytes compared), or -1. */
 int32_t dfm_names_find(const dfm_names *names, const char *name, uint32_t length);
+
+/* The same, faster for a name that stands behind the one found before it, at `previous` (< 0:
+ * none): who lists a model's names mostly does so in its order. */
+int32_t dfm_names_find_next(const dfm_names *names, const char *name, uint32_t length,
+                            int64_t previous);
 
 #endif

@@ -1,5 +1,6 @@
 /* The JSON reader against the grammar, against strtod, and against cJSON. */
 #include "api/json_reader.h"
+#include "core/text.h"
 
 #include <check.h>
 #include <cjson/cJSON.h>
@@ -8,14 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads a whole document from memory of exactly its size. */
-static bool accepts(const char *text, size_t size, dfm_json_reader *reader) {
-    char *copy = malloc(size ? size : 1);
+/* What stands behind a text decides which way the reader takes: by words, or byte by byte. */
+enum { PADDING = 64 };
+
+/* The text in memory of exactly its size, with white space behind it. */
+static char *padded(const char *text, size_t size, size_t padding) {
+    char *copy = malloc(size + padding ? size + padding : 1);
     memcpy(copy, text, size);
-    dfm_json_begin(reader, copy, size);
+    memset(copy + size, ' ', padding);
+    return copy;
+}
+
+static bool accepts_padded(const char *text, size_t size, size_t padding, dfm_json_reader *reader) {
+    char *copy = padded(text, size, padding);
+    dfm_json_begin(reader, copy, size + padding);
     bool good = dfm_json_skip(reader) && dfm_json_finish(reader);
     ck_assert_int_eq(good, reader->error == NULL);
     free(copy);
+    return good;
+}
+
+/* Reads a whole document. */
+static bool accepts(const char *text, size_t size, dfm_json_reader *reader) {
+    bool good = accepts_padded(text, size, PADDING, reader);
+    ck_assert_int_eq(accepts_padded(text, size, 0, reader), good);
     return good;
 }
 
@@ -152,13 +169,12 @@ START_TEST(errors_have_line_and_column) {
 }
 END_TEST
 
-static double number_of(const char *text) {
+static double number_of(const char *text, size_t padding) {
     size_t size = strlen(text);
-    char *copy = malloc(size);
-    memcpy(copy, text, size);
+    char *copy = padded(text, size, padding);
     dfm_json_reader reader;
     double number = NAN;
-    dfm_json_begin(&reader, copy, size);
+    dfm_json_begin(&reader, copy, size + padding);
     ck_assert_msg(dfm_json_number(&reader, &number), "%s", text);
     ck_assert(dfm_json_finish(&reader));
     free(copy);
@@ -166,9 +182,12 @@ static double number_of(const char *text) {
 }
 
 static void same_as_strtod(const char *text) {
-    double ours = number_of(text), theirs = strtod(text, NULL);
-    ck_assert_msg(memcmp(&ours, &theirs, sizeof ours) == 0, "%s: %.17g, strtod %.17g", text, ours,
-                  theirs);
+    double theirs = strtod(text, NULL);
+    for (size_t padding = 0; padding <= PADDING; padding += PADDING) {
+        double ours = number_of(text, padding);
+        ck_assert_msg(memcmp(&ours, &theirs, sizeof ours) == 0, "%s: %.17g, strtod %.17g", text,
+                      ours, theirs);
+    }
 }
 
 START_TEST(numbers_are_rounded_as_strtod_rounds_them) {
@@ -240,6 +259,28 @@ START_TEST(numbers_of_many_digits_are_rounded_as_strtod_rounds_them) {
 }
 END_TEST
 
+/* Digits before and behind the point, with zeros in front of those that count. */
+START_TEST(numbers_of_every_width_are_rounded_as_strtod_rounds_them) {
+    static const char digits[] = "98765432109876543210987654321";
+    static const char zeros[] = "0000000000000000000000000000";
+    char text[128];
+    for (int whole = 1; whole <= 21; whole++) {
+        for (int places = 0; places <= 28; places++) {
+            for (int empty = 0; empty <= places; empty++) {
+                snprintf(text, sizeof text, "-%.*s%s%.*s%.*s", whole, digits, places ? "." : "",
+                         empty, zeros, places - empty, digits);
+                same_as_strtod(text);
+                if (whole == 1) {
+                    text[1] = '0';
+                    same_as_strtod(text);
+                    same_as_strtod(text + 1);
+                }
+            }
+        }
+    }
+}
+END_TEST
+
 START_TEST(numbers_of_thousands_of_digits_are_rounded_correctly) {
     /* Halfway between two doubles, decided by a digit far behind. */
     char text[4096] = "1.00000000000000011102230246251565404236316680908203125";
@@ -262,6 +303,88 @@ START_TEST(numbers_of_thousands_of_digits_are_rounded_correctly) {
     memset(text + 2, '0', 3000);
     strcpy(text + 3002, "123e3000");
     same_as_strtod(text);
+}
+END_TEST
+
+/* Reads an array by runs of numbers, and what they leave one by one. */
+static size_t run_of(const char *text, size_t count, double *numbers, bool *good) {
+    dfm_json_reader reader;
+    char *copy = padded(text, strlen(text), PADDING);
+    dfm_json_begin(&reader, copy, strlen(text) + PADDING);
+    ck_assert(dfm_json_enter_array(&reader));
+    size_t received = dfm_json_numbers(&reader, numbers, count);
+    while (dfm_json_next_item(&reader) && dfm_json_skip(&reader))
+        ;
+    *good = dfm_json_finish(&reader);
+    free(copy);
+    return received;
+}
+
+START_TEST(a_run_of_numbers_ends_before_what_is_none) {
+    static const struct {
+        const char *text;
+        size_t received;
+        bool good;
+    } cases[] = {
+        {"[]", 0, true},
+        {"[1]", 1, true},
+        {"[1,-2.5, 3]", 3, true},
+        {"[1,2,3,4,5]", 4, true},
+        {"[0.1, 0.2, 0.3, 0.4 ]", 4, true},
+        {"[ 1,2]", 0, true},
+        {"[1 ,2]", 1, true},
+        {"[1,  2]", 1, true},
+        {"[1,\n2]", 1, true},
+        {"[1,2e3,4]", 1, true},
+        {"[1,2.5E3,4]", 1, true},
+        {"[123456789,1]", 0, true},
+        {"[1,[2],3]", 1, true},
+        {"[1,null]", 1, true},
+        {"[1,]", 1, false},
+        {"[1, ]", 1, false},
+        {"[,1]", 0, false},
+        {"[1,,2]", 1, false},
+        {"[1,02]", 1, false},
+        {"[1,2.]", 1, false},
+        {"[1,.5]", 1, false},
+        {"[1,-]", 1, false},
+        {"[1,--1]", 1, false},
+        {"[1,+1]", 1, false},
+        {"[1,2x]", 2, false},
+        {"[1,2.5.5]", 2, false},
+        {"[1,2", 2, false},
+        {"[1,2}", 2, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double numbers[5] = {0, 0, 0, 0, 12345};
+        bool good;
+        ck_assert_msg(run_of(cases[i].text, 4, numbers, &good) == cases[i].received, "%s",
+                      cases[i].text);
+        ck_assert_msg(good == cases[i].good, "%s", cases[i].text);
+        ck_assert_double_eq(numbers[4], 12345);
+    }
+    double numbers[4];
+    bool good;
+    ck_assert_uint_eq(run_of("[1,-0.25, 3.5e1]", 4, numbers, &good), 2);
+    ck_assert_double_eq(numbers[0], 1);
+    ck_assert_double_eq(numbers[1], -0.25);
+}
+END_TEST
+
+START_TEST(a_run_of_numbers_reads_no_byte_behind_the_document) {
+    static const char text[] = "[0.12345678901234567,-0.12345678901234567,12345.678]";
+    double numbers[3];
+    for (size_t size = 1; size < sizeof text; size++) {
+        dfm_json_reader reader;
+        char *copy = padded(text, size, 0);
+        dfm_json_begin(&reader, copy, size);
+        ck_assert(dfm_json_enter_array(&reader));
+        dfm_json_numbers(&reader, numbers, 3);
+        while (dfm_json_next_item(&reader) && dfm_json_skip(&reader))
+            ;
+        ck_assert_int_eq(dfm_json_finish(&reader), size == sizeof text - 1);
+        free(copy);
+    }
 }
 END_TEST
 
@@ -290,6 +413,42 @@ START_TEST(random_numbers_are_rounded_as_strtod_rounds_them) {
         snprintf(text, sizeof text, formats[i % 8], value);
         same_as_strtod(text);
     }
+}
+END_TEST
+
+/* Characters of every length and their broken neighbours, at every place in a word. */
+START_TEST(strings_of_any_bytes_are_accepted_where_they_are_utf8) {
+    static const char *const parts[] = {"a",
+                                        "bcdefgh",
+                                        "左",
+                                        "ひじ",
+                                        "é",
+                                        "\xf0\x9f\x98\x80",
+                                        "\x7f",
+                                        " ",
+                                        "\xe0\xa0\x80",
+                                        "\xed\x9f\xbf",
+                                        "\xee\x80\x80",
+                                        "\xe0\x9f\xbf",
+                                        "\xed\xa0\x80",
+                                        "\xe3\x81",
+                                        "\x1f",
+                                        "\x80"};
+    size_t accepted = 0;
+    for (int i = 0; i < 100000; i++) {
+        char text[128] = "\"";
+        size_t size = 1;
+        for (uint64_t n = random_next() % 8, of = i % 2 ? 11 : 16; n > 0; n--) {
+            const char *part = parts[random_next() % of];
+            memcpy(text + size, part, strlen(part));
+            size += strlen(part);
+        }
+        bool good = dfm_text_is_utf8(text + 1, size - 1) && !memchr(text, 0x1f, size);
+        text[size++] = '"';
+        ck_assert_msg(accepts(text, size, &(dfm_json_reader){0}) == good, "%.*s", (int)size, text);
+        accepted += good;
+    }
+    ck_assert_uint_gt(accepted, 50000);
 }
 END_TEST
 
@@ -466,8 +625,12 @@ int main(void) {
     tcase_add_test(tests, errors_have_line_and_column);
     tcase_add_test(tests, numbers_are_rounded_as_strtod_rounds_them);
     tcase_add_test(tests, numbers_of_many_digits_are_rounded_as_strtod_rounds_them);
+    tcase_add_test(tests, numbers_of_every_width_are_rounded_as_strtod_rounds_them);
     tcase_add_test(tests, numbers_of_thousands_of_digits_are_rounded_correctly);
     tcase_add_test(tests, random_numbers_are_rounded_as_strtod_rounds_them);
+    tcase_add_test(tests, a_run_of_numbers_ends_before_what_is_none);
+    tcase_add_test(tests, a_run_of_numbers_reads_no_byte_behind_the_document);
+    tcase_add_test(tests, strings_of_any_bytes_are_accepted_where_they_are_utf8);
     tcase_add_test(tests, strings_are_decoded);
     tcase_add_test(tests, values_of_another_type_leave_the_reader_where_it_is);
     tcase_add_test(tests, valid_documents_read_as_cjson_reads_them);

@@ -54,6 +54,57 @@ START_TEST(no_names_find_nothing) {
 }
 END_TEST
 
+/* Whatever was found before, and whether or not names are hidden. */
+START_TEST(the_next_name_is_found_as_any_other) {
+    static const char *const hiding[] = {"頭", "首", "", "頭", "腕", "首"};
+    static const char *const plain[] = {"頭", "首", "", "頭1", "腕", "首1"};
+    static const char *const asked[] = {"頭", "首", "", "頭1", "腕", "首1", "足", "頭12345678"};
+    for (int hides = 0; hides < 2; hides++) {
+        dfm_text texts[6];
+        dfm_arena arena = {0};
+        dfm_names names;
+        int64_t first_hidden;
+        for (int i = 0; i < 6; i++)
+            texts[i] = text(hides ? hiding[i] : plain[i]);
+        ck_assert_int_eq(
+            dfm_names_build(&names, &arena, texts, 6, sizeof *texts, &first_hidden) > 0, hides);
+        for (int64_t previous = -2; previous < 8; previous++) {
+            for (int i = 0; i < 8; i++)
+                ck_assert_int_eq(
+                    dfm_names_find_next(&names, asked[i], (uint32_t)strlen(asked[i]), previous),
+                    find(&names, asked[i]));
+        }
+        dfm_arena_free(&arena);
+    }
+}
+END_TEST
+
+START_TEST(names_of_every_length_are_told_apart) {
+    enum { COUNT = 100 };
+    char letters[COUNT];
+    dfm_text texts[COUNT];
+    dfm_arena arena = {0};
+    dfm_names names;
+    int64_t first_hidden;
+    memset(letters, 'a', sizeof letters);
+    for (uint32_t i = 0; i < COUNT; i++)
+        texts[i] = (dfm_text){.data = letters, .length = i};
+    ck_assert_int_eq(dfm_names_build(&names, &arena, texts, COUNT, sizeof *texts, &first_hidden),
+                     0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        char *exact = malloc(i ? i : 1); /* so that a sanitizer sees a read behind it */
+        memset(exact, 'a', i);
+        ck_assert_int_eq(dfm_names_find(&names, exact, i), (int32_t)i);
+        if (i > 0) {
+            exact[i - 1] = 'b';
+            ck_assert_int_eq(dfm_names_find(&names, exact, i), -1);
+        }
+        free(exact);
+    }
+    dfm_arena_free(&arena);
+}
+END_TEST
+
 START_TEST(names_in_an_array_of_structs_are_found_in_place) {
     enum { COUNT = 65536 };
     dfm_pmx_bone *bones = calloc(COUNT, sizeof *bones);
@@ -101,6 +152,8 @@ int main(void) {
     tcase_add_test(tests, first_of_equal_names_wins_and_the_others_are_counted);
     tcase_add_test(tests, names_are_compared_by_all_their_bytes);
     tcase_add_test(tests, no_names_find_nothing);
+    tcase_add_test(tests, the_next_name_is_found_as_any_other);
+    tcase_add_test(tests, names_of_every_length_are_told_apart);
     tcase_add_test(tests, names_in_an_array_of_structs_are_found_in_place);
     tcase_add_test(tests, equal_names_in_great_number_are_built_in_no_time);
     suite_add_tcase(suite, tests);
