@@ -238,7 +238,7 @@ deps:
 
 # `make build/release/tests/core/test_rig.ok` builds and runs one test.
 %.ok: % FORCE
-	./$<
+	$(abspath $<)
 .PHONY: FORCE
 FORCE:
 

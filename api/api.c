@@ -20,21 +20,22 @@ dfm_api *dfm_api_create(const dfm_api_config *config) {
         return NULL;
     api->config = *config;
     api->workers = calloc(config->worker_count, sizeof *api->workers);
-    if (!api->workers) {
-        free(api);
-        return NULL;
-    }
-    return api;
+    api->metrics = dfm_metrics_create();
+    if (api->workers && api->metrics)
+        return api;
+    dfm_api_free(api);
+    return NULL;
 }
 
 void dfm_api_free(dfm_api *api) {
     if (!api)
         return;
-    for (uint32_t i = 0; i < api->config.worker_count; i++) {
+    for (uint32_t i = 0; api->workers && i < api->config.worker_count; i++) {
         dfm_workspace_free(&api->workers[i].workspace);
         dfm_pose_scratch_free(&api->workers[i].scratch);
     }
     free(api->workers);
+    dfm_metrics_free(api->metrics);
     free(api);
 }
 
@@ -184,6 +185,7 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
     char allow[64];
     dfm_request_id_choose(request);
     request->deadline_ns = 0;
+    response->account = (dfm_account){0};
     if (admit_path(request, allow, &problem) && admit_query(request, &query, &problem) &&
         admit_deadline(api, request, &problem) && admit_accept(request, &query, &problem) &&
         admit_body(api, request, content_length, &admission, &problem)) {
@@ -205,6 +207,7 @@ void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_respon
     call.response = response;
     call.begun_ns = dfm_call_now_ns();
     memcpy(call.id, dfm_route_find(request->method, request->path).id, sizeof call.id);
+    memcpy(response->account.id, call.id, sizeof call.id);
     if (!dfm_query_parse(&call.query, request->route->query, request->query, &call.problem) ||
         !dfm_call_in_time(&call, &call.problem))
         dfm_call_fail(&call);
@@ -217,6 +220,8 @@ void dfm_call_fail(dfm_call *call) {
 }
 
 void dfm_call_fail_core(dfm_call *call, dfm_problem_subject subject, const dfm_error *error) {
+    if (error->status == DFM_ERROR_BACKEND)
+        dfm_metrics_count_backend_failure(call->api->metrics);
     dfm_problem_from_error(&call->problem, subject, error);
     dfm_call_fail(call);
 }
@@ -346,6 +351,10 @@ void dfm_call_document(dfm_call *call, int status, const char *etag, cJSON *docu
         dfm_response_header(response, "ETag", "%s", etag);
     else
         dfm_call_tag_body(call);
+}
+
+void dfm_api_count(const dfm_api *api, const dfm_metrics_request *request) {
+    dfm_metrics_count(api->metrics, request);
 }
 
 /* --- answers that the server gives itself --------------------------------------------------- */

@@ -8,6 +8,7 @@
 #ifndef DFM_API_API_H
 #define DFM_API_API_H
 
+#include "api/metrics.h"
 #include "core/cache.h"
 #include "core/motion_store.h"
 
@@ -61,6 +62,8 @@ typedef struct dfm_api_config {
     dfm_motion_store *motions;    /* borrowed */
     const dfm_skinners *skinners; /* borrowed */
     dfm_buffers buffers;
+    void (*read_gauges)(void *context, dfm_gauges *gauges); /* NULL: all are 0 */
+    void *gauges_context;
     bool (*ready)(void *context); /* /readyz: false while draining or loading */
     void *ready_context;
 } dfm_api_config;
@@ -111,7 +114,9 @@ struct dfm_api_stream {
     uint64_t head_bytes;
     uint64_t block_count;
     size_t block_bytes; /* > 0 */
-    bool borrows_body;  /* the request's body stays where it is until `free` has returned */
+    /* Spent on blocks so far, by all workers. */
+    _Atomic uint64_t solve_ns, skin_ns, encode_ns;
+    bool borrows_body; /* the request's body stays where it is until `free` has returned */
     /* Fills block_bytes at `memory` (64-byte aligned). False: the block cannot be made; the
      * connection is cut, and *why says so in the log (static or until `free`). */
     bool (*render)(dfm_api_stream *stream, uint64_t block, uint32_t worker, uint8_t *memory,
@@ -129,6 +134,7 @@ typedef struct dfm_api_response {
     void (*free_body)(void *context); /* NULL: static */
     void *free_context;
     dfm_api_stream *stream; /* in place of a body; the response owns it. NULL: body */
+    dfm_account account;    /* all but QUEUE and SEND of what is sent at once; zeroed by admit */
 } dfm_api_response;
 
 typedef struct dfm_admission {
@@ -150,6 +156,9 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
 
 /* Answers an admitted request. Blocks for as long as the work takes. */
 void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_response *response);
+
+/* Counts a request that is over (GET /metrics). */
+void dfm_api_count(const dfm_api *api, const dfm_metrics_request *request);
 
 /* Answers that server/ gives itself, in the same form (problem+json, X-Request-Id): 413, 503 with
  * Retry-After, 400, 504. */

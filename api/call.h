@@ -25,6 +25,7 @@ typedef struct dfm_api_worker {
 struct dfm_api {
     dfm_api_config config;
     dfm_api_worker *workers; /* config.worker_count */
+    dfm_metrics *metrics;
 };
 
 typedef struct dfm_call {
@@ -85,9 +86,11 @@ void dfm_service_index(dfm_call *call);
 void dfm_service_live(dfm_call *call);
 void dfm_service_ready(dfm_call *call);
 void dfm_service_openapi(dfm_call *call);
+void dfm_service_metrics(dfm_call *call);
 void dfm_models_upload(dfm_call *call);
 void dfm_models_list(dfm_call *call);
 void dfm_models_get(dfm_call *call);
+void dfm_models_stats(dfm_call *call);
 void dfm_models_configure(dfm_call *call);
 void dfm_models_delete(dfm_call *call);
 void dfm_models_bones(dfm_call *call);

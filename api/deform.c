@@ -1,6 +1,7 @@
 #include "api/response.h"
 #include "api/result_json.h"
 #include "api/result_stream.h"
+#include "api/stats.h"
 
 #include <inttypes.h>
 
@@ -43,12 +44,24 @@ static void add_content_headers(const dfm_render *render, dfm_api_response *resp
     }
 }
 
+static void account(const struct job *job, const dfm_render *render) {
+    const dfm_call *call = job->call;
+    dfm_account *account = &call->response->account;
+    uint64_t received_ns = call->request->received_ns;
+    account->frames = render->frames.count;
+    account->stage_ns[DFM_STAGE_PARSE] = job->parse_ns;
+    account->stage_ns[DFM_STAGE_QUEUE] =
+        received_ns && call->begun_ns > received_ns ? call->begun_ns - received_ns : 0;
+    account->stage_ns[DFM_STAGE_SOLVE] = job->times.solve_ns;
+    account->stage_ns[DFM_STAGE_SKIN] = job->times.skin_ns;
+    account->stage_ns[DFM_STAGE_ENCODE] = job->times.encode_ns;
+}
+
 static void begin_answer(const struct job *job, const dfm_render *render) {
     const dfm_call *call = job->call;
     dfm_api_response *response = call->response;
-    uint64_t received_ns = call->request->received_ns;
-    uint64_t queue_ns =
-        received_ns && call->begun_ns > received_ns ? call->begun_ns - received_ns : 0;
+    const uint64_t *stage_ns = response->account.stage_ns;
+    account(job, render);
     dfm_response_begin(response, call->request, 200);
     add_content_headers(render, response);
     if (render->wanted.output == DFM_OUTPUT_VERTICES)
@@ -57,8 +70,9 @@ static void begin_answer(const struct job *job, const dfm_render *render) {
     dfm_response_header(response, "Server-Timing",
                         "parse;dur=%.3f, queue;dur=%.3f, solve;dur=%.3f, skin;dur=%.3f, "
                         "encode;dur=%.3f",
-                        ms(job->parse_ns), ms(queue_ns), ms(job->times.solve_ns),
-                        ms(job->times.skin_ns), ms(job->times.encode_ns));
+                        ms(stage_ns[DFM_STAGE_PARSE]), ms(stage_ns[DFM_STAGE_QUEUE]),
+                        ms(stage_ns[DFM_STAGE_SOLVE]), ms(stage_ns[DFM_STAGE_SKIN]),
+                        ms(stage_ns[DFM_STAGE_ENCODE]));
 }
 
 /* --- answers from one buffer ---------------------------------------------------------------- */
@@ -217,8 +231,11 @@ void dfm_deform_handle(dfm_call *call) {
     dfm_resident *resident = dfm_call_resident(call);
     if (!resident)
         return;
+    dfm_resident_retain(resident); /* a stream takes the render's away */
     dfm_render_begin(&job.render, call->api, resident);
     if (!prepare(&job) || !answer(&job))
         dfm_call_fail(call);
+    dfm_stats_count(resident->use, &call->response->account);
     dfm_render_free(&job.render);
+    dfm_resident_release(resident);
 }

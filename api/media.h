@@ -16,6 +16,8 @@
 #define DFM_MEDIA_VPD "text/x-vpd"
 #define DFM_MEDIA_PC2 "application/x-pc2"
 #define DFM_MEDIA_MDD "application/x-mdd"
+#define DFM_MEDIA_TEXT "text/plain"
+#define DFM_MEDIA_METRICS "text/plain; version=0.0.4; charset=utf-8"
 #define DFM_MEDIA_YAML "application/yaml"
 
 /* Whether a Content-Type is `type` ("application/json"), parameters and case aside. */

@@ -185,6 +185,8 @@ void dfm_problem_respond(const dfm_problem *problem, const dfm_api_request *requ
         "{\"type\":\"/problems/out-of-memory\",\"title\":\"The server has no memory left\"}";
     const dfm_problem_kind *kind = &dfm_problem_kinds[problem->code];
     dfm_response_begin(response, request, kind->status);
+    response->account.problem = kind->code;
+    response->account.frames = 0;
     if (kind->retry_after_s > 0)
         dfm_response_header(response, "Retry-After", "%d", kind->retry_after_s);
     const char *request_id = response->headers[0].value; /* as begin set it */

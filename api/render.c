@@ -138,6 +138,8 @@ bool dfm_render_frame(const dfm_render *render, uint64_t index, uint32_t worker,
                             : render_vertices(render, workspace, worker, memory, times, &error);
     if (status == DFM_OK)
         return true;
+    if (status == DFM_ERROR_BACKEND)
+        dfm_metrics_count_backend_failure(render->api->metrics);
     dfm_problem_from_error(problem, DFM_SUBJECT_POSE, &error);
     if (render->frames.count > 1)
         problem->item = (int64_t)index;

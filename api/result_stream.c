@@ -1,6 +1,7 @@
 #include "api/result_stream.h"
 
 #include "api/response.h"
+#include "api/stats.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -59,6 +60,9 @@ static bool render_block(dfm_api_stream *stream, uint64_t block, uint32_t worker
             return false;
         }
     }
+    s->stream.solve_ns += times.solve_ns;
+    s->stream.skin_ns += times.skin_ns;
+    s->stream.encode_ns += times.encode_ns;
     return true;
 }
 
@@ -67,6 +71,10 @@ static void free_stream(dfm_api_stream *stream) {
     const dfm_buffers *buffers = &s->render.api->config.buffers;
     if (s->head)
         buffers->release(buffers->context, s->head);
+    dfm_stats_add_times(s->render.resident->use,
+                        (uint64_t[DFM_STAGE_COUNT]){[DFM_STAGE_SOLVE] = stream->solve_ns,
+                                                    [DFM_STAGE_SKIN] = stream->skin_ns,
+                                                    [DFM_STAGE_ENCODE] = stream->encode_ns});
     dfm_render_free(&s->render);
     free(s);
 }

@@ -3,6 +3,7 @@
 #include "api/media.h"
 #include "api/response.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 extern const char dfm_openapi_yaml[]; /* made from openapi.yaml by the Makefile */
@@ -77,6 +78,22 @@ void dfm_service_ready(dfm_call *call) {
     }
     dfm_problem_set(&call->problem, DFM_PROBLEM_NOT_READY, "starting or draining");
     dfm_call_fail(call);
+}
+
+void dfm_service_metrics(dfm_call *call) {
+    const dfm_api_config *config = &call->api->config;
+    dfm_api_response *response = call->response;
+    size_t size;
+    char *text = dfm_metrics_print(call->api->metrics, config, &size);
+    if (!text) {
+        dfm_call_fail_memory(call);
+        return;
+    }
+    dfm_response_begin(response, call->request, 200);
+    dfm_response_static(response, DFM_MEDIA_METRICS, text, size);
+    response->free_body = free;
+    response->free_context = text;
+    dfm_call_tag_body(call);
 }
 
 void dfm_service_openapi(dfm_call *call) {

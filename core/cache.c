@@ -11,6 +11,7 @@ struct loaded {
     dfm_model *model;
     size_t bytes;
     unsigned references; /* guarded by the shelf's lock */
+    dfm_model_use use;
 };
 
 /* What stands behind a dfm_resident; the public part comes first. */
@@ -125,6 +126,7 @@ static dfm_status snapshot_create(dfm_cache *cache, struct loaded *loaded,
     resident->created_unix_s = origin->created_unix_s;
     resident->settings = *settings;
     resident->target.model = loaded->model;
+    resident->use = &loaded->use;
     resident->references = 1;
     choose_skinner(cache->options.skinners, resident);
     dfm_status status = bind(snapshot, error);
@@ -202,6 +204,7 @@ static dfm_status load(dfm_cache *cache, const uint8_t *bytes, size_t size, stru
         free(loaded);
         return status;
     }
+    loaded->use.since_unix_s = (int64_t)time(NULL);
     loaded->bytes = sizeof *loaded + dfm_model_resident_bytes(loaded->model);
     *result = loaded;
     return DFM_OK;
@@ -425,9 +428,17 @@ size_t dfm_cache_list(dfm_cache *cache, const char *after, size_t limit, dfm_res
     return dfm_shelf_list(&cache->shelf, after, limit, residents, more);
 }
 
+static void count_on_gpu(const void *item, void *count) {
+    const struct snapshot *snapshot = item;
+    *(uint64_t *)count += snapshot->resident.effective_mode == DFM_MODE_GPU;
+}
+
 dfm_cache_stats dfm_cache_get_stats(dfm_cache *cache) {
+    uint64_t on_gpu = 0;
     dfm_shelf_stats stats = dfm_shelf_get_stats(&cache->shelf);
+    dfm_shelf_each(&cache->shelf, count_on_gpu, &on_gpu);
     return (dfm_cache_stats){.models = stats.count,
+                             .models_on_gpu = on_gpu,
                              .resident_bytes = stats.used_bytes,
                              .budget_bytes = stats.budget_bytes,
                              .hits = stats.hits,

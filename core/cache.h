@@ -25,6 +25,15 @@ typedef struct dfm_skinners {
     char opencl_unavailable[256];
 } dfm_skinners;
 
+/* What was done with a model in this process, whatever its settings were, since it was loaded.
+ * Counted by whoever deforms. */
+typedef struct dfm_model_use {
+    _Atomic uint64_t deforms, failures, frames; /* deforms asked for, failed ones among them */
+    _Atomic uint64_t parse_ns, queue_ns, solve_ns, skin_ns, encode_ns;
+    _Atomic int64_t last_unix_s; /* 0: never yet */
+    int64_t since_unix_s;
+} dfm_model_use;
+
 typedef struct dfm_resident {
     dfm_id id;
     uint8_t digest[DFM_DIGEST_BYTES];
@@ -32,6 +41,7 @@ typedef struct dfm_resident {
     dfm_mode
         effective_mode; /* what runs; differs from settings.mode where no OpenCL kernel exists */
     dfm_deform_target target;
+    dfm_model_use *use;
     size_t file_bytes;     /* of the upload */
     size_t resident_bytes; /* what counts against the budget */
     int64_t created_unix_s;
@@ -49,6 +59,7 @@ typedef struct dfm_cache_options {
 
 typedef struct dfm_cache_stats {
     uint64_t models, resident_bytes, budget_bytes;
+    uint64_t models_on_gpu; /* by effective mode */
     uint64_t hits, misses, loads, evictions, deletes;
 } dfm_cache_stats;
 

@@ -250,6 +250,14 @@ size_t dfm_shelf_list(dfm_shelf *shelf, const char *after, size_t limit, void *i
     return count;
 }
 
+void dfm_shelf_each(dfm_shelf *shelf, void (*look)(const void *item, void *context),
+                    void *context) {
+    pthread_mutex_lock(&shelf->lock);
+    for (size_t i = 0; i < shelf->place_count; i++)
+        look(shelf->places[i]->item, context);
+    pthread_mutex_unlock(&shelf->lock);
+}
+
 dfm_shelf_stats dfm_shelf_get_stats(dfm_shelf *shelf) {
     pthread_mutex_lock(&shelf->lock);
     dfm_shelf_stats stats = shelf->stats;

@@ -82,6 +82,9 @@ dfm_status dfm_shelf_insert(dfm_shelf *shelf, void *item, size_t bytes, bool *fo
  * whether others follow. Takes the lock. */
 size_t dfm_shelf_list(dfm_shelf *shelf, const char *after, size_t limit, void *items, bool *more);
 
+/* Looks at every item, with the lock held: `look` is quick. */
+void dfm_shelf_each(dfm_shelf *shelf, void (*look)(const void *item, void *context), void *context);
+
 /* Takes the lock. */
 dfm_shelf_stats dfm_shelf_get_stats(dfm_shelf *shelf);
 
