@@ -1,9 +1,9 @@
 /* The JSON reader against the grammar, against strtod, and against cJSON. */
 #include "api/json_reader.h"
 #include "core/text.h"
+#include "tests/support_json.h"
 
 #include <check.h>
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -501,54 +501,6 @@ END_TEST
 
 /* --- cJSON as the oracle ---------------------------------------------------------------------- */
 
-static bool same_value(dfm_json_reader *reader, const cJSON *item);
-
-static bool same_object(dfm_json_reader *reader, const cJSON *item) {
-    const cJSON *child = item->child;
-    dfm_json_string key;
-    char name[256];
-    if (!dfm_json_enter_object(reader))
-        return false;
-    for (; dfm_json_next_key(reader, &key); child = child->next) {
-        size_t length = dfm_json_string_decode(&key, name);
-        if (!child || strlen(child->string) != length || memcmp(child->string, name, length) != 0 ||
-            !same_value(reader, child))
-            return false;
-    }
-    return !reader->error && !child;
-}
-
-static bool same_array(dfm_json_reader *reader, const cJSON *item) {
-    const cJSON *child = item->child;
-    if (!dfm_json_enter_array(reader))
-        return false;
-    for (; dfm_json_next_item(reader); child = child->next) {
-        if (!child || !same_value(reader, child))
-            return false;
-    }
-    return !reader->error && !child;
-}
-
-static bool same_value(dfm_json_reader *reader, const cJSON *item) {
-    dfm_json_string string;
-    double number;
-    bool value;
-    char text[256];
-    if (cJSON_IsObject(item))
-        return same_object(reader, item);
-    if (cJSON_IsArray(item))
-        return same_array(reader, item);
-    if (cJSON_IsNumber(item))
-        return dfm_json_number(reader, &number) && number == item->valuedouble;
-    if (cJSON_IsBool(item))
-        return dfm_json_bool(reader, &value) && value == cJSON_IsTrue(item);
-    if (cJSON_IsNull(item))
-        return dfm_json_peek(reader) == DFM_JSON_NULL && dfm_json_skip(reader);
-    return dfm_json_text(reader, &string) &&
-           dfm_json_string_decode(&string, text) == strlen(item->valuestring) &&
-           memcmp(text, item->valuestring, strlen(item->valuestring)) == 0;
-}
-
 static size_t random_document(char *out, size_t at, int depth);
 
 static size_t random_string(char *out, size_t at) {
@@ -607,7 +559,7 @@ START_TEST(valid_documents_read_as_cjson_reads_them) {
         ck_assert_msg(root != NULL, "%.*s", (int)size, text);
         dfm_json_reader reader;
         dfm_json_begin(&reader, text, size);
-        ck_assert_msg(same_value(&reader, root) && dfm_json_finish(&reader), "%.*s", (int)size,
+        ck_assert_msg(json_same_value(&reader, root) && dfm_json_finish(&reader), "%.*s", (int)size,
                       text);
         cJSON_Delete(root);
     }
