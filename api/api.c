@@ -207,7 +207,8 @@ void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_respon
     call.response = response;
     call.begun_ns = dfm_call_now_ns();
     memcpy(call.id, dfm_route_find(request->method, request->path).id, sizeof call.id);
-    memcpy(response->account.id, call.id, sizeof call.id);
+    if (strstr(request->route->name, "/models/"))
+        memcpy(response->account.model, call.id, sizeof call.id);
     if (!dfm_query_parse(&call.query, request->route->query, request->query, &call.problem) ||
         !dfm_call_in_time(&call, &call.problem))
         dfm_call_fail(&call);

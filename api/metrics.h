@@ -24,7 +24,7 @@ extern const char *const dfm_stage_names[DFM_STAGE_COUNT];
 
 /* What a request came to: for its log line and the metrics. */
 typedef struct dfm_account {
-    char id[33];         /* of the model or motion in the path; "" = none */
+    char model[33];      /* the id in the path; "" = none */
     const char *problem; /* its code ("busy"); NULL where it went well */
     uint64_t frames;     /* of a deform; 0: it was none, or failed */
     uint64_t stage_ns[DFM_STAGE_COUNT];

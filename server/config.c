@@ -163,13 +163,21 @@ static const option options[] = {
      .value = "MS",
      .help = "how long the client of a streamed result may take nothing, in whole seconds, before "
              "it is cut off; 0 = any time"},
+    {.name = "drain-delay-ms",
+     .type = OPTION_MS,
+     .offset = FIELD(drain_delay_ms),
+     .initial = "0",
+     .max = DAY_MS,
+     .value = "MS",
+     .help = "how long after SIGTERM /readyz is 503 while requests are still taken, so that a "
+             "balancer turns away first"},
     {.name = "drain-timeout-ms",
      .type = OPTION_MS,
      .offset = FIELD(drain_timeout_ms),
      .initial = "30000",
      .max = DAY_MS,
      .value = "MS",
-     .help = "how long running requests may take to end after SIGTERM"},
+     .help = "how long running requests may take to end once no more are taken"},
     {.name = "log-level",
      .type = OPTION_CHOICE,
      .offset = FIELD(log_level),
@@ -366,6 +374,13 @@ static bool check_switch(const option *o, char *const *arguments, int left, char
     return false;
 }
 
+/* "--healthcheck", with or without where to ask behind it. */
+static int take_healthcheck(dfm_config *config, char *const *arguments, int left) {
+    bool told = left > 1 && arguments[1][0] != '-';
+    config->healthcheck = told ? arguments[1] : "";
+    return told ? 2 : 1;
+}
+
 /* One argument, with the one behind it where it is the value. Returns how many were used; 0: wrong.
  */
 static int take_argument(dfm_config *config, char *const *arguments, int left, given_options given,
@@ -375,6 +390,8 @@ static int take_argument(dfm_config *config, char *const *arguments, int left, g
         return config->show_help = true;
     if (strcmp(argument, "--version") == 0)
         return config->show_version = true;
+    if (strcmp(argument, "--healthcheck") == 0)
+        return take_healthcheck(config, arguments, left);
     const option *o = NULL;
     size_t length = 0;
     if (strncmp(argument, "--", 2) == 0) {
@@ -471,9 +488,13 @@ void dfm_config_help(FILE *stream) {
           stream);
     for (size_t i = 0; i < OPTION_COUNT_TOTAL; i++)
         help_option(stream, &options[i]);
-    fputs("  --version                    version and build\n"
-          "  --help                       this text\n\n"
-          "Exit status: 0 all requests ended; 1 cannot start; 2 wrong flags; 3 the drain timeout\n"
-          "cut requests off; 128 + N ended at once by a second signal N.\n",
-          stream);
+    fputs(
+        "  --healthcheck [URL]          asks a running deformd (default: /readyz at --listen) and "
+        "ends:\n"
+        "                               0 ready, 1 not\n"
+        "  --version                    version and build\n"
+        "  --help                       this text\n\n"
+        "Exit status: 0 all requests ended; 1 cannot start, or requests were cut off by the drain\n"
+        "timeout or a second signal; 2 wrong flags.\n",
+        stream);
 }

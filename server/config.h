@@ -35,10 +35,11 @@ typedef struct dfm_config {
     uint64_t strict_mode;        /* 0 or 1 */
     uint64_t request_timeout_ms; /* 0 = none */
     uint64_t send_timeout_ms;    /* 0 = none */
-    uint64_t drain_timeout_ms;
+    uint64_t drain_delay_ms, drain_timeout_ms;
     uint64_t log_level;  /* dfm_log_level */
     uint64_t log_format; /* dfm_log_format */
     bool show_help, show_version;
+    const char *healthcheck; /* where to ask; "" = at `listen`; NULL = serve */
 } dfm_config;
 
 enum { DFM_CONFIG_MESSAGE_BYTES = 512 };

@@ -70,12 +70,14 @@ typedef struct exchange {
     struct MHD_Response *answer;
     int status;
     uint64_t answer_bytes; /* of a stream: so far */
+    uint64_t answered_ns;  /* handed to libmicrohttpd; 0: not yet */
     struct exchange *next; /* in http->spare */
 } exchange;
 
 struct dfm_http {
     dfm_http_options options;
     struct MHD_Daemon *daemon;
+    atomic_bool leaving; /* soon draining */
     atomic_bool draining;
     atomic_uint active;
     int idle_fd;
@@ -127,6 +129,8 @@ static exchange *exchange_take(dfm_http *http) {
     x->answer = NULL;
     x->status = 0;
     x->answer_bytes = 0;
+    x->answered_ns = 0;
+    x->response.account = (dfm_account){0};
     return x;
 }
 
@@ -180,7 +184,8 @@ static struct MHD_Response *make_stream_answer(exchange *x) {
                                     .body = x->body,
                                     .connection = x->connection,
                                     .request_id = x->request.request_id,
-                                    .sent_bytes = &x->answer_bytes};
+                                    .sent_bytes = &x->answer_bytes,
+                                    .account = &x->response.account};
     x->response.stream = NULL;
     x->body = (dfm_body){0};
     struct MHD_Response *answer = dfm_streams_answer(x->http->streams, &order);
@@ -206,7 +211,7 @@ static void prepare_answer(exchange *x) {
         return;
     for (uint32_t i = 0; i < response->header_count; i++)
         MHD_add_response_header(x->answer, response->headers[i].name, response->headers[i].value);
-    if (x->closing || dfm_http_is_draining(x->http))
+    if (x->closing || dfm_http_is_leaving(x->http))
         MHD_add_response_header(x->answer, "Connection", "close");
 }
 
@@ -219,6 +224,7 @@ static enum MHD_Result send_answer(exchange *x) {
     if (!x->answer)
         return MHD_NO; /* no memory for it */
     x->phase = PHASE_ANSWERED;
+    x->answered_ns = now_ns();
     if (x->streams)
         set_timeout(x, x->http->options.send_timeout_s);
     return MHD_queue_response(x->connection, (unsigned)x->status, x->answer);
@@ -475,15 +481,28 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     }
 }
 
-static void log_exchange(const exchange *x, enum MHD_RequestTerminationCode code) {
-    dfm_log_request(&(dfm_log_exchange){
-        .method = x->method,
-        .path = x->request.path,
-        .id = x->request.request_id,
-        .status = code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->status : 0,
-        .bytes = x->answer_bytes,
-        .duration_ns = now_ns() - x->request.started_ns,
-    });
+/* The request is over: into the metrics, and the log. */
+static void account_for(exchange *x, enum MHD_RequestTerminationCode code) {
+    dfm_account *account = &x->response.account;
+    uint64_t ended_ns = now_ns(), duration_ns = ended_ns - x->request.started_ns;
+    int status = code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->status : 0;
+    if (x->answered_ns)
+        account->stage_ns[DFM_STAGE_SEND] = ended_ns - x->answered_ns;
+    if (status == 0)
+        account->frames = 0;
+    dfm_api_count(x->http->options.api, &(dfm_metrics_request){.route = x->request.route,
+                                                               .status = status,
+                                                               .duration_ns = duration_ns,
+                                                               .received_bytes = x->received_bytes,
+                                                               .sent_bytes = x->answer_bytes,
+                                                               .account = account});
+    dfm_log_request(&(dfm_log_exchange){.method = x->method,
+                                        .path = x->request.path,
+                                        .id = x->request.request_id,
+                                        .status = status,
+                                        .bytes = x->answer_bytes,
+                                        .duration_ns = duration_ns,
+                                        .account = account});
 }
 
 /* A connection that goes on idles as any other. */
@@ -513,8 +532,8 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (x->streams)
         end_stream(x, code);
     bool counted = x->counted;
-    if (counted && dfm_log_enabled(DFM_LOG_INFO))
-        log_exchange(x, code);
+    if (counted)
+        account_for(x, code);
     exchange_free(x);
     if (counted)
         count_down(http);
@@ -627,6 +646,7 @@ static void wake(const dfm_http *http) {
 void dfm_http_drain(dfm_http *http) {
     /* begin() counts a request before it looks at this flag, and whoever drains sets the flag
      * before reading the count: one of the two sees the other. */
+    atomic_store(&http->leaving, true);
     atomic_store(&http->draining, true);
     wake(http);
     struct timespec until;
@@ -640,8 +660,24 @@ uint32_t dfm_http_cut_streams(dfm_http *http) {
     return dfm_streams_cut(http->streams);
 }
 
+void dfm_http_leave(dfm_http *http) {
+    atomic_store(&http->leaving, true);
+}
+
+bool dfm_http_is_leaving(const dfm_http *http) {
+    return atomic_load(&http->leaving);
+}
+
 bool dfm_http_is_draining(const dfm_http *http) {
     return atomic_load(&http->draining);
+}
+
+dfm_http_stats dfm_http_get_stats(const dfm_http *http) {
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    return (dfm_http_stats){.connections = info ? info->num_connections : 0,
+                            .active_requests = dfm_http_active(http),
+                            .streams = dfm_streams_count(http->streams)};
 }
 
 uint32_t dfm_http_active(const dfm_http *http) {

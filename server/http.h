@@ -24,6 +24,11 @@ typedef struct dfm_http dfm_http;
 dfm_http *dfm_http_create(void);
 bool dfm_http_start(dfm_http *http, const dfm_http_options *options);
 
+/* From now on answers close their connections; everything else goes on. Before the drain, for
+ * balancers to turn away meanwhile. */
+void dfm_http_leave(dfm_http *http);
+bool dfm_http_is_leaving(const dfm_http *http); /* or draining */
+
 /* From now on work is refused with 503, answers close their connections, and no connection is
  * accepted. Requests that were let in before go on. Waits until the HTTP thread, which never waits
  * itself, has stopped accepting, a second at most. */
@@ -33,6 +38,12 @@ bool dfm_http_is_draining(const dfm_http *http);
 /* Cuts the connections of streams, running and to come; their requests end at once. Returns the
  * number of those that ran. Any thread. */
 uint32_t dfm_http_cut_streams(dfm_http *http);
+
+typedef struct dfm_http_stats {
+    uint32_t connections, active_requests, streams;
+} dfm_http_stats;
+
+dfm_http_stats dfm_http_get_stats(const dfm_http *http); /* once it is started */
 
 /* Requests between their head and the last byte of their answer. */
 uint32_t dfm_http_active(const dfm_http *http);

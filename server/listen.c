@@ -48,19 +48,19 @@ static bool listen_unix(dfm_listener *listener, const char *path, char *message,
     return true;
 }
 
-/* "HOST:PORT" into its two parts; brackets around an IPv6 address are taken off. */
-static bool split(const char *where, char host[256], char port[16]) {
+bool dfm_listen_split(const char *where, char host[DFM_LISTEN_HOST_BYTES],
+                      char port[DFM_LISTEN_PORT_BYTES]) {
     const char *colon = strrchr(where, ':');
-    if (!colon || colon == where || strlen(colon + 1) >= 16)
+    if (!colon || colon == where || strlen(colon + 1) >= DFM_LISTEN_PORT_BYTES)
         return false;
     size_t length = (size_t)(colon - where);
     bool bracketed = where[0] == '[' && length > 2 && where[length - 1] == ']';
     const char *start = bracketed ? where + 1 : where;
     length -= bracketed ? 2 : 0;
-    if (length >= 256 || (!bracketed && memchr(start, ':', length)))
+    if (length >= DFM_LISTEN_HOST_BYTES || (!bracketed && memchr(start, ':', length)))
         return false;
-    snprintf(host, 256, "%.*s", (int)length, start);
-    snprintf(port, 16, "%s", colon + 1);
+    snprintf(host, DFM_LISTEN_HOST_BYTES, "%.*s", (int)length, start);
+    snprintf(port, DFM_LISTEN_PORT_BYTES, "%s", colon + 1);
     size_t digits = strspn(port, "0123456789");
     return digits > 0 && digits <= 5 && port[digits] == '\0' && atoi(port) <= 65535;
 }
@@ -84,7 +84,7 @@ static int open_tcp(const struct addrinfo *info) {
 static void describe(dfm_listener *listener) {
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
-    char host[256] = "?", port[16] = "?";
+    char host[DFM_LISTEN_HOST_BYTES] = "?", port[DFM_LISTEN_PORT_BYTES] = "?";
     getsockname(listener->fd, (struct sockaddr *)&address, &size);
     getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
@@ -94,8 +94,8 @@ static void describe(dfm_listener *listener) {
 }
 
 static bool listen_tcp(dfm_listener *listener, const char *where, char *message, size_t bytes) {
-    char host[256], port[16];
-    if (!split(where, host, port))
+    char host[DFM_LISTEN_HOST_BYTES], port[DFM_LISTEN_PORT_BYTES];
+    if (!dfm_listen_split(where, host, port))
         return fail(message, bytes, where, "expected HOST:PORT, [IPV6]:PORT or unix:/path");
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
     int problem = getaddrinfo(host, port, &hints, &list);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { DFM_LISTEN_TEXT_BYTES = 320 };
+enum { DFM_LISTEN_TEXT_BYTES = 320, DFM_LISTEN_HOST_BYTES = 256, DFM_LISTEN_PORT_BYTES = 16 };
 
 typedef struct dfm_listener {
     int fd; /* listening, close-on-exec */
@@ -18,6 +18,11 @@ typedef struct dfm_listener {
  * socket that nobody listens on any more is replaced; one that is in use is not.
  * False: `message` says why, in one sentence. */
 bool dfm_listen(dfm_listener *listener, const char *where, char *message, size_t message_bytes);
+
+/* "HOST:PORT" into its two parts; brackets around an IPv6 address are taken off. False: it is
+ * something else. */
+bool dfm_listen_split(const char *where, char host[DFM_LISTEN_HOST_BYTES],
+                      char port[DFM_LISTEN_PORT_BYTES]);
 
 /* Refuses new connections while the descriptor stays valid for whoever still polls it, and removes
  * a Unix socket's file. */

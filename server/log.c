@@ -14,7 +14,7 @@ enum {
     CLOSE_TIMEOUT_S = 1,
     BUFFER_BYTES = 256 * 1024,
     LINE_BYTES = 2048,
-    TAIL_BYTES = 256, /* of a line: kept for what follows the texts that others chose */
+    TAIL_BYTES = 512, /* of a line: kept for what follows the texts that others chose */
     /* The most that is taken of such a text. */
     MESSAGE_BYTES = 1024,
     METHOD_BYTES = 32,
@@ -30,7 +30,7 @@ static struct {
     pthread_t thread;
     char *buffer, *spare; /* BUFFER_BYTES each; the writer swaps them */
     size_t used;
-    uint64_t dropped;
+    uint64_t dropped, dropped_in_all;
 } state = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .level = DFM_LOG_INFO};
 
@@ -124,6 +124,7 @@ static void push(line *out) {
         write_all(out->text, out->length);
     } else if (state.used + out->length > BUFFER_BYTES) {
         state.dropped++;
+        state.dropped_in_all++;
     } else {
         memcpy(state.buffer + state.used, out->text, out->length);
         if (state.used == 0)
@@ -153,6 +154,22 @@ void dfm_log(dfm_log_level level, const char *format, ...) {
     push(&out);
 }
 
+/* Model, frames, stages in milliseconds: what a request came to, and nothing of its content. */
+static void put_account(line *out, bool json, const dfm_account *account) {
+    if (account->model[0])
+        putf(out, json ? ",\"model\":\"%s\"" : " model=%s", account->model);
+    if (account->problem)
+        putf(out, json ? ",\"problem\":\"%s\"" : " problem=%s", account->problem);
+    if (account->frames == 0)
+        return;
+    putf(out, json ? ",\"frames\":%llu,\"stages_ms\":{" : " frames=%llu",
+         (unsigned long long)account->frames);
+    for (size_t i = 0; i < DFM_STAGE_COUNT; i++)
+        putf(out, json ? "%s\"%s\":%.3f" : "%s%s=%.3f", json ? (i ? "," : "") : " ",
+             dfm_stage_names[i], (double)account->stage_ns[i] * 1e-6);
+    put(out, json ? "}" : "");
+}
+
 void dfm_log_request(const dfm_log_exchange *exchange) {
     if (!dfm_log_enabled(DFM_LOG_INFO))
         return;
@@ -170,8 +187,18 @@ void dfm_log_request(const dfm_log_exchange *exchange) {
          exchange->status, (unsigned long long)exchange->bytes,
          (double)exchange->duration_ns * 1e-6);
     put(&out, exchange->id); /* ours, or a client's that is letters, digits, '.', '_' and '-' */
-    put(&out, json ? "\"}" : "");
+    put(&out, json ? "\"" : "");
+    if (exchange->account)
+        put_account(&out, json, exchange->account);
+    put(&out, json ? "}" : "");
     push(&out);
+}
+
+uint64_t dfm_log_dropped(void) {
+    pthread_mutex_lock(&state.lock);
+    uint64_t dropped = state.dropped_in_all;
+    pthread_mutex_unlock(&state.lock);
+    return dropped;
 }
 
 static void report_dropped(uint64_t dropped) {

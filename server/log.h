@@ -8,12 +8,14 @@
 #ifndef DFM_SERVER_LOG_H
 #define DFM_SERVER_LOG_H
 
+#include "api/metrics.h"
 #include "server/config.h"
 
 /* Starts the writing thread. Lines logged before open or after close are written by the caller.
  * False: no thread or no memory; then all lines are written by their callers. */
 bool dfm_log_open(dfm_log_level level, dfm_log_format format);
-void dfm_log_close(void); /* writes what is left; waits a second at most for a stuck stderr */
+uint64_t dfm_log_dropped(void); /* lines, since the start */
+void dfm_log_close(void);       /* writes what is left; waits a second at most for a stuck stderr */
 
 bool dfm_log_enabled(dfm_log_level level);
 
@@ -25,6 +27,7 @@ typedef struct dfm_log_exchange {
     int status;                     /* 0: the client was gone before the answer */
     uint64_t bytes;                 /* of the body that was answered */
     uint64_t duration_ns;           /* from the request's head to the answer's last byte */
+    const dfm_account *account;     /* what of it is known; NULL = nothing */
 } dfm_log_exchange;
 
 void dfm_log_request(const dfm_log_exchange *exchange);

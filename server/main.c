@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "server/cpus.h"
+#include "server/healthcheck.h"
 #include "server/http.h"
 #include "server/listen.h"
 #include "server/log.h"
@@ -25,12 +26,13 @@ enum { OPENCL_PROBE_MS = 60000 };
 /* How long the connections of streams may take to close once they were cut. */
 enum { CUT_STREAMS_MS = 1000 };
 
-enum { EXIT_DRAINED = 0, EXIT_NO_START = 1, EXIT_USAGE = 2, EXIT_CUT_OFF = 3, EXIT_SIGNAL = 128 };
+enum { EXIT_DRAINED = 0, EXIT_NO_START = 1, EXIT_CUT_OFF = 1, EXIT_USAGE = 2 };
 
 typedef struct server {
     dfm_config config;
     uint32_t worker_count;
     int signal_fd;
+    int64_t start_unix_s;
     dfm_listener listener;
     dfm_skinners skinners;
     dfm_parallel parallel;
@@ -69,7 +71,25 @@ static int take_signals(void) {
 
 static bool is_ready(void *context) {
     const server *s = context;
-    return !dfm_http_is_draining(s->http);
+    return !dfm_http_is_leaving(s->http);
+}
+
+static void read_gauges(void *context, dfm_gauges *gauges) {
+    const server *s = context;
+    dfm_pool_stats pool = dfm_pool_get_stats(s->compute);
+    dfm_http_stats http = dfm_http_get_stats(s->http);
+    dfm_buffer_stats buffers = dfm_buffer_pool_stats(s->buffers);
+    *gauges = (dfm_gauges){.workers = pool.threads,
+                           .workers_busy = pool.busy,
+                           .queued = pool.queued,
+                           .queue_capacity = pool.capacity,
+                           .connections = http.connections,
+                           .active_requests = http.active_requests,
+                           .streams = http.streams,
+                           .buffer_bytes = buffers.used_bytes,
+                           .buffer_budget_bytes = buffers.budget_bytes,
+                           .log_lines_dropped = dfm_log_dropped(),
+                           .start_unix_s = s->start_unix_s};
 }
 
 /* Large models are skinned by all workers that have nothing else to do. */
@@ -136,6 +156,8 @@ static bool open_api(server *s) {
         .motions = s->motions,
         .skinners = &s->skinners,
         .buffers = dfm_buffer_pool_interface(s->buffers),
+        .read_gauges = read_gauges,
+        .gauges_context = s,
         .ready = is_ready,
         .ready_context = s,
     });
@@ -212,6 +234,22 @@ _Noreturn static void leave_at_once(int status) {
     _exit(status);
 }
 
+_Noreturn static void end_by_second_signal(const server *s) {
+    dfm_log(DFM_LOG_WARN, "second signal (%s): ending at once", strsignal(read_signal(s)));
+    leave_at_once(EXIT_CUT_OFF);
+}
+
+/* --drain-delay-ms: not ready any more, and still at work. */
+static void linger(const server *s) {
+    int64_t end_ms = now_ms() + (int64_t)s->config.drain_delay_ms, left_ms;
+    dfm_http_leave(s->http);
+    while ((left_ms = end_ms - now_ms()) > 0) {
+        struct pollfd wait = {.fd = s->signal_fd, .events = POLLIN};
+        if (poll(&wait, 1, (int)left_ms) > 0)
+            end_by_second_signal(s);
+    }
+}
+
 /* False: the deadline passed with requests still running. */
 static bool wait_until_idle(server *s, int64_t deadline_ms) {
     while (dfm_http_active(s->http) > 0) {
@@ -222,9 +260,7 @@ static bool wait_until_idle(server *s, int64_t deadline_ms) {
         if (ready == 0)
             return false;
         if (ready > 0 && (wait[0].revents & POLLIN)) {
-            int number = read_signal(s);
-            dfm_log(DFM_LOG_WARN, "second signal (%s): ending at once", strsignal(number));
-            leave_at_once(EXIT_SIGNAL + number);
+            end_by_second_signal(s);
         }
     }
     return true;
@@ -232,6 +268,7 @@ static bool wait_until_idle(server *s, int64_t deadline_ms) {
 
 /* Returns, with the exit status, when nothing is active any more. */
 static int drain(server *s) {
+    linger(s);
     dfm_http_drain(s->http);
     dfm_listen_shut(&s->listener);
     if (wait_until_idle(s, now_ms() + (int64_t)s->config.drain_timeout_ms)) {
@@ -271,11 +308,17 @@ int main(int argument_count, char **arguments) {
         fprintf(stderr, "deformd: %s\n", message);
         return EXIT_USAGE;
     }
+    if (s.config.healthcheck) {
+        const char *where = s.config.healthcheck[0] ? s.config.healthcheck : s.config.listen;
+        bool healthy = dfm_healthcheck(where, message, sizeof message);
+        return fprintf(healthy ? stdout : stderr, "%s\n", message), healthy ? 0 : 1;
+    }
     if (s.config.show_help)
         return dfm_config_help(stdout), EXIT_DRAINED;
     if (s.config.show_version)
         return printf("deformd %s (%s, %s)\n", DFM_VERSION, DFM_CONFIG, DFM_COMPILER), EXIT_DRAINED;
     tune_allocator();
+    s.start_unix_s = (int64_t)time(NULL);
     s.signal_fd = take_signals(); /* before there is any thread */
     dfm_log_open((dfm_log_level)s.config.log_level, (dfm_log_format)s.config.log_format);
     bool started = start(&s, message);

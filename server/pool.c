@@ -147,6 +147,16 @@ bool dfm_pool_is_full(dfm_pool *pool) {
     return full;
 }
 
+dfm_pool_stats dfm_pool_get_stats(dfm_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    dfm_pool_stats stats = {.threads = pool->worker_count,
+                            .busy = pool->worker_count - pool->idle,
+                            .queued = pool->places,
+                            .capacity = pool->capacity};
+    pthread_mutex_unlock(&pool->lock);
+    return stats;
+}
+
 static void offer(dfm_pool *pool, struct share *share) {
     share->other = pool->shares;
     pool->shares = share;

@@ -31,6 +31,13 @@ void dfm_pool_submit(dfm_pool *pool, dfm_job *job);
  * owner bounds. */
 void dfm_pool_add(dfm_pool *pool, dfm_job *job);
 
+typedef struct dfm_pool_stats {
+    uint32_t threads, busy;
+    uint32_t queued, capacity; /* places in the queue */
+} dfm_pool_stats;
+
+dfm_pool_stats dfm_pool_get_stats(dfm_pool *pool);
+
 /* A hint: true where reserve would most likely fail now. */
 bool dfm_pool_is_full(dfm_pool *pool);
 

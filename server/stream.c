@@ -46,8 +46,10 @@ typedef struct sender {
     dfm_body body;
     struct MHD_Connection *connection;
     char request_id[DFM_API_REQUEST_ID_BYTES + 1];
-    uint64_t *sent_bytes;           /* HTTP thread */
-    struct sender *previous, *next; /* in streams, under its lock */
+    uint64_t *sent_bytes;               /* HTTP thread */
+    dfm_account *account;               /* HTTP thread */
+    uint64_t begun_ns[DFM_STAGE_COUNT]; /* of `account`, before the first block */
+    struct sender *previous, *next;     /* in streams, under its lock */
 
     pthread_mutex_t lock; /* over all that follows; taken inside of the streams' lock */
     bool turn_queued;
@@ -243,6 +245,15 @@ static size_t smaller(uint64_t a, uint64_t b) {
     return (size_t)(a < b ? a : b);
 }
 
+/* What the frames took that were made when the answer began, and the blocks since. */
+static void account(const sender *s) {
+    const dfm_api_stream *source = s->source;
+    uint64_t *stage_ns = s->account->stage_ns;
+    stage_ns[DFM_STAGE_SOLVE] = s->begun_ns[DFM_STAGE_SOLVE] + source->solve_ns;
+    stage_ns[DFM_STAGE_SKIN] = s->begun_ns[DFM_STAGE_SKIN] + source->skin_ns;
+    stage_ns[DFM_STAGE_ENCODE] = s->begun_ns[DFM_STAGE_ENCODE] + source->encode_ns;
+}
+
 /* Each byte is asked for once, in order. */
 static ssize_t read_part(void *context, uint64_t position, char *part, size_t size) {
     sender *s = context;
@@ -265,6 +276,7 @@ static ssize_t read_part(void *context, uint64_t position, char *part, size_t si
             end_block(s);
     }
     *s->sent_bytes = position + filled;
+    account(s);
     return failed && filled == 0 ? MHD_CONTENT_READER_END_WITH_ERROR : (ssize_t)filled;
 }
 
@@ -323,6 +335,8 @@ static sender *create(dfm_streams *streams, const dfm_stream_order *order) {
     s->body = body;
     s->connection = order->connection;
     s->sent_bytes = order->sent_bytes;
+    s->account = order->account;
+    memcpy(s->begun_ns, order->account->stage_ns, sizeof s->begun_ns);
     snprintf(s->request_id, sizeof s->request_id, "%s", order->request_id);
     s->window = (uint32_t)window;
     s->spare = (dfm_buffer **)&s->slots[window];
@@ -372,6 +386,15 @@ static void cut(sender *s) {
     shutdown(socket_of(s), SHUT_RDWR);
     if (resume)
         MHD_resume_connection(s->connection);
+}
+
+uint32_t dfm_streams_count(dfm_streams *streams) {
+    uint32_t count = 0;
+    pthread_mutex_lock(&streams->lock);
+    for (const sender *s = streams->first; s; s = s->next)
+        count++;
+    pthread_mutex_unlock(&streams->lock);
+    return count;
 }
 
 uint32_t dfm_streams_cut(dfm_streams *streams) {

@@ -31,11 +31,14 @@ typedef struct dfm_stream_order {
     /* Written by the HTTP thread until the request is completed: how much of the answer's body was
      * handed to libmicrohttpd. */
     uint64_t *sent_bytes;
+    dfm_account *account; /* likewise: the stages of what was rendered */
 } dfm_stream_order;
 
 /* The answer that sends a stream; rendering begins now. Source and body are taken over, also where
  * this fails. NULL: there is no buffer to be had for a single block, or no memory. */
 struct MHD_Response *dfm_streams_answer(dfm_streams *streams, const dfm_stream_order *order);
+
+uint32_t dfm_streams_count(dfm_streams *streams); /* running now */
 
 /* Cuts the connections of all running streams, and of those to come. Returns the number of the
  * running ones. */

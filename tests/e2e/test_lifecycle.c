@@ -270,6 +270,83 @@ START_TEST(draining_refuses_new_work_and_is_not_ready) {
 }
 END_TEST
 
+START_TEST(the_drain_delay_turns_balancers_away_first) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--drain-delay-ms", SANITIZED ? "6000" : "1500"));
+    char id[64], path[128];
+    upload_small(&d, id);
+    snprintf(path, sizeof path, "/models/%s/deform", id);
+    kill(d.pid, SIGTERM);
+    expect_logged(&d, "draining");
+    usleep(100000);
+    reply r = http_get(&d, "/readyz");
+    expect_status(&r, 503);
+    reply_free(&r);
+    r = http_json(&d, "POST", path, "{}"); /* on a new connection, and work */
+    expect_status(&r, 200);
+    ck_assert_str_eq(reply_header(&r, "Connection"), "close");
+    reply_free(&r);
+    ck_assert_int_eq(daemon_wait(&d, 20000), 0);
+    r = http_get(&d, "/livez");
+    ck_assert_int_eq(r.status, 0);
+    reply_free(&r);
+    unlink(d.log_path);
+}
+END_TEST
+
+START_TEST(second_signal_in_the_drain_delay_ends_at_once) {
+    daemon_hide_opencl();
+    daemon_process d = daemon_start(ARGUMENTS("--drain-delay-ms", "60000"));
+    kill(d.pid, SIGTERM);
+    expect_logged(&d, "draining");
+    kill(d.pid, SIGTERM);
+    ck_assert_int_eq(daemon_wait(&d, 5000), 1);
+    unlink(d.log_path);
+}
+END_TEST
+
+START_TEST(healthcheck_asks_a_running_daemon) {
+    daemon_hide_opencl();
+    char arguments[512], output[1024];
+    daemon_process d = daemon_start(ARGUMENTS("--drain-delay-ms", "60000"));
+    snprintf(arguments, sizeof arguments, "--healthcheck %s/livez", d.url);
+    ck_assert_int_eq(run(arguments, output, sizeof output), 0);
+    snprintf(arguments, sizeof arguments, "--listen 127.0.0.1:%d --healthcheck", d.port);
+    ck_assert_int_eq(run(arguments, output, sizeof output), 0);
+    ck_assert_ptr_nonnull(strstr(output, "/readyz: 200"));
+    snprintf(arguments, sizeof arguments, "--healthcheck %s/nothing", d.url);
+    ck_assert_int_eq(run(arguments, output, sizeof output), 1);
+    ck_assert_ptr_nonnull(strstr(output, "404"));
+    kill(d.pid, SIGTERM);
+    expect_logged(&d, "draining");
+    usleep(100000);
+    snprintf(arguments, sizeof arguments, "--healthcheck %s", d.url);
+    ck_assert_int_eq(run(arguments, output, sizeof output), 1);
+    ck_assert_ptr_nonnull(strstr(output, "503"));
+    kill(d.pid, SIGTERM);
+    ck_assert_int_eq(daemon_wait(&d, 5000), 1);
+    ck_assert_int_eq(run(arguments, output, sizeof output), 1); /* nobody is there */
+    ck_assert_ptr_nonnull(strstr(output, "refused"));
+    ck_assert_int_eq(run("--healthcheck nonsense", output, sizeof output), 1);
+    unlink(d.log_path);
+}
+END_TEST
+
+START_TEST(healthcheck_waits_three_seconds_for_a_daemon_that_hangs) {
+    daemon_hide_opencl();
+    char arguments[512], output[1024];
+    daemon_process d = daemon_start(NULL);
+    kill(d.pid, SIGSTOP);
+    snprintf(arguments, sizeof arguments, "--healthcheck %s", d.url);
+    uint64_t before = now_ms();
+    ck_assert_int_eq(run(arguments, output, sizeof output), 1);
+    ck_assert_uint_ge(now_ms() - before, 2900);
+    ck_assert_ptr_nonnull(strstr(output, "no answer"));
+    kill(d.pid, SIGCONT);
+    daemon_stop(&d);
+}
+END_TEST
+
 START_TEST(second_signal_ends_at_once) {
     daemon_hide_opencl();
     daemon_process d = daemon_start(ARGUMENTS("--workers", "1"));
@@ -277,7 +354,7 @@ START_TEST(second_signal_ends_at_once) {
     kill(d.pid, SIGTERM);
     expect_logged(&d, "draining");
     kill(d.pid, SIGINT);
-    ck_assert_int_eq(daemon_wait(&d, SANITIZED ? 20000 : 2000), 128 + SIGINT);
+    ck_assert_int_eq(daemon_wait(&d, SANITIZED ? 20000 : 2000), 1);
     close(unread);
     unlink(d.log_path);
 }
@@ -290,7 +367,7 @@ START_TEST(drain_timeout_cuts_off_and_says_so) {
     raw_send(stuck, "POST /models HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nPmx");
     usleep(100000);
     kill(d.pid, SIGTERM);
-    ck_assert_int_eq(daemon_wait(&d, 5000), 3);
+    ck_assert_int_eq(daemon_wait(&d, 5000), 1);
     char *log = daemon_log(&d);
     ck_assert_ptr_nonnull(strstr(log, "--drain-timeout-ms passed: 1 request"));
     free(log);
@@ -301,7 +378,7 @@ END_TEST
 
 /* Streams and answers from one buffer, running and queued, when the timeout passes: whatever the
  * threads are at, the end is the exit status. */
-START_TEST(cutting_off_ends_with_3_whatever_is_running) {
+START_TEST(cutting_off_ends_with_1_whatever_is_running) {
     enum { CALLERS = 6, ROUNDS = SANITIZED ? 1 : 4, SMALL_POSES = SANITIZED ? 1 : 3 };
     static char *const timeouts[] = {"0", "5", "50"};
     daemon_hide_opencl();
@@ -320,7 +397,7 @@ START_TEST(cutting_off_ends_with_3_whatever_is_running) {
         }
         usleep(20000);
         kill(d.pid, SIGTERM);
-        ck_assert_int_eq(daemon_wait(&d, 20000), 3);
+        ck_assert_int_eq(daemon_wait(&d, 20000), 1);
         for (unsigned i = 0; i < CALLERS; i++) {
             background_join(&callers[i]);
             reply_free(&callers[i].reply);
@@ -356,9 +433,13 @@ int main(void) {
     tcase_add_test(tests, strict_mode_without_opencl_refuses_gpu_with_503);
     tcase_add_test(tests, term_in_the_middle_of_a_request_lets_it_end);
     tcase_add_test(tests, draining_refuses_new_work_and_is_not_ready);
+    tcase_add_test(tests, the_drain_delay_turns_balancers_away_first);
+    tcase_add_test(tests, second_signal_in_the_drain_delay_ends_at_once);
+    tcase_add_test(tests, healthcheck_asks_a_running_daemon);
+    tcase_add_test(tests, healthcheck_waits_three_seconds_for_a_daemon_that_hangs);
     tcase_add_test(tests, second_signal_ends_at_once);
     tcase_add_test(tests, drain_timeout_cuts_off_and_says_so);
-    tcase_add_loop_test(tests, cutting_off_ends_with_3_whatever_is_running, 0, 3);
+    tcase_add_loop_test(tests, cutting_off_ends_with_1_whatever_is_running, 0, 3);
     tcase_add_test(tests, nothing_to_cut_off_ends_with_0_without_a_timeout);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -97,6 +97,7 @@ typedef struct server {
     uint16_t port;
     made *next; /* what the next request is answered with */
     uint64_t sent_bytes;
+    dfm_account account;
 } server;
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
@@ -112,7 +113,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     dfm_stream_order order = {.source = &s->next->stream,
                               .connection = connection,
                               .request_id = "id",
-                              .sent_bytes = &s->sent_bytes};
+                              .sent_bytes = &s->sent_bytes,
+                              .account = &s->account};
     if (s->next->stream.borrows_body) {
         uint8_t one = 1;
         dfm_body_begin(&order.body, s->buffers, KIB, KIB);
