@@ -21,6 +21,8 @@ dfm_api *dfm_api_create(const dfm_api_config *config) {
     api->config = *config;
     api->workers = calloc(config->worker_count, sizeof *api->workers);
     api->metrics = dfm_metrics_create();
+    for (uint32_t i = 0; api->workers && i < config->worker_count; i++)
+        api->workers[i].scratch.limits = config->json;
     if (api->workers && api->metrics)
         return api;
     dfm_api_free(api);
@@ -155,20 +157,32 @@ static void set_too_large(dfm_problem *problem, uint64_t limit, uint64_t receive
     problem->received = received;
 }
 
+static bool admit_encoding(const dfm_api_request *request, dfm_admission *admission,
+                           dfm_problem *problem) {
+    const char *encoding = request->headers.content_encoding;
+    if (!encoding || !encoding[0] || strcasecmp(encoding, "identity") == 0)
+        return true;
+    admission->gzip = strcasecmp(encoding, "gzip") == 0 || strcasecmp(encoding, "x-gzip") == 0;
+    if (!admission->gzip)
+        return refuse(problem, DFM_PROBLEM_UNSUPPORTED_MEDIA_TYPE,
+                      "Content-Encoding: gzip is taken, or none");
+    return !admission->takes_multipart ||
+           refuse(problem, DFM_PROBLEM_UNSUPPORTED_MEDIA_TYPE,
+                  "a form is not taken compressed: send the file as the body");
+}
+
 static bool admit_body(const dfm_api *api, const dfm_api_request *request, int64_t content_length,
                        dfm_admission *admission, dfm_problem *problem) {
     if (!request->route->body_types)
         return true;
-    const char *encoding = request->headers.content_encoding;
-    if (encoding && encoding[0] && strcasecmp(encoding, "identity") != 0)
-        return refuse(problem, DFM_PROBLEM_UNSUPPORTED_MEDIA_TYPE,
-                      "compressed bodies are not taken: send it without Content-Encoding");
     const dfm_body_type *type = body_type(request);
     if (!type)
         return fail_body_type(request, problem);
     admission->takes_body = true;
     admission->max_body_bytes = body_limit(&api->config, type->limit);
     admission->takes_multipart = strcmp(type->media_type, DFM_MEDIA_MULTIPART) == 0;
+    if (!admit_encoding(request, admission, problem))
+        return false;
     uint64_t limit = admission->max_body_bytes +
                      (admission->takes_multipart ? (uint64_t)MULTIPART_ALLOWANCE_BYTES : 0);
     if (content_length < 0 || (uint64_t)content_length <= limit)

@@ -8,6 +8,7 @@
 #ifndef DFM_API_API_H
 #define DFM_API_API_H
 
+#include "api/json_reader.h"
 #include "api/metrics.h"
 #include "core/cache.h"
 #include "core/motion_store.h"
@@ -53,6 +54,8 @@ typedef struct dfm_api_config {
     size_t max_upload_bytes;     /* POST /models and /motions */
     size_t max_json_bytes;       /* JSON bodies */
     size_t max_pose_bytes;       /* binary poses and VPD */
+    dfm_json_limits json;        /* JSON bodies */
+    uint64_t max_frames;         /* of one deform; 0 = none */
     uint64_t max_result_bytes;   /* one response; 0 = none */
     size_t buffer_bytes;         /* all that `buffers` have: what a request needs of them at one
                                     time, its body included, cannot be more; 0 = any size */
@@ -142,6 +145,7 @@ typedef struct dfm_admission {
     dfm_lane lane;
     bool takes_body;
     bool takes_multipart;  /* multipart/form-data: hand the field "file" over as the body */
+    bool gzip;             /* the body is compressed: inflate it, under the same limit */
     size_t max_body_bytes; /* over it: dfm_api_body_too_large */
 } dfm_admission;
 

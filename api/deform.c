@@ -199,6 +199,19 @@ static bool answer_stream(struct job *job) {
 
 /* --- the way from the request to the answer ------------------------------------------------- */
 
+static bool check_frames(const struct job *job) {
+    dfm_call *call = job->call;
+    uint64_t limit = call->api->config.max_frames, count = job->render.frames.count;
+    if (limit == 0 || count <= limit)
+        return true;
+    dfm_problem_set(&call->problem, DFM_PROBLEM_REQUEST_OVER_LIMIT,
+                    "%" PRIu64 " frames, --max-frames is %" PRIu64, count, limit);
+    call->problem.has_sizes = true;
+    call->problem.limit = limit;
+    call->problem.received = count;
+    return false;
+}
+
 /* Reads query and body. False: call->problem. */
 static bool prepare(struct job *job) {
     dfm_call *call = job->call;
@@ -217,7 +230,7 @@ static bool prepare(struct job *job) {
     bool good = dfm_frames_open(&render->frames, call, target->model, wanted->ignore_unknown,
                                 wanted->ik, worker);
     job->parse_ns = dfm_call_now_ns() - call->begun_ns;
-    return good && dfm_render_measure(render, &call->problem);
+    return good && check_frames(job) && dfm_render_measure(render, &call->problem);
 }
 
 static bool answer(struct job *job) {

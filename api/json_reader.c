@@ -30,6 +30,12 @@ static bool fail_at(dfm_json_reader *reader, const char *at, const char *error) 
     return false;
 }
 
+static bool fail_limit(dfm_json_reader *reader, uint64_t limit, const char *error) {
+    if (!reader->error)
+        reader->limit = limit;
+    return fail_at(reader, reader->at, error);
+}
+
 static void skip_space(dfm_json_reader *reader) {
     const char *at = reader->at;
     while (at < reader->end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'))
@@ -50,7 +56,17 @@ static bool is_digit(const dfm_json_reader *reader, const char *at) {
 }
 
 void dfm_json_begin(dfm_json_reader *reader, const void *bytes, size_t size) {
-    *reader = (dfm_json_reader){.begin = bytes, .at = bytes, .end = (const char *)bytes + size};
+    *reader = (dfm_json_reader){.begin = bytes,
+                                .at = bytes,
+                                .end = (const char *)bytes + size,
+                                .limits = {DFM_JSON_MAX_DEPTH, UINT64_MAX}};
+}
+
+void dfm_json_limit(dfm_json_reader *reader, const dfm_json_limits *limits) {
+    if (limits->depth > 0 && limits->depth < DFM_JSON_MAX_DEPTH)
+        reader->limits.depth = limits->depth;
+    if (limits->items > 0)
+        reader->limits.items = limits->items;
 }
 
 dfm_json_type dfm_json_peek(dfm_json_reader *reader) {
@@ -85,8 +101,8 @@ const char *dfm_json_type_name(dfm_json_type type) {
 static bool enter(dfm_json_reader *reader, char bracket) {
     if (look(reader) != bracket)
         return false;
-    if (reader->depth == DFM_JSON_MAX_DEPTH)
-        return fail_at(reader, reader->at, "nested too deeply");
+    if (reader->depth == reader->limits.depth)
+        return fail_limit(reader, reader->limits.depth, "nested deeper than --max-json-depth");
     reader->at++;
     reader->depth++;
     reader->fresh = true;
@@ -121,7 +137,9 @@ static inline bool next_member(dfm_json_reader *reader, char bracket, const char
             return fail_at(reader, reader->at, "a value expected behind the comma");
     }
     reader->fresh = false;
-    return true;
+    return reader->items++ < reader->limits.items ||
+           fail_limit(reader, reader->limits.items,
+                      "more members and elements than --max-json-items");
 }
 
 bool dfm_json_next_item(dfm_json_reader *reader) {

@@ -9,7 +9,7 @@
  *
  * What is not JSON sets `error`, and from then on every call returns false: invalid UTF-8, lone
  * surrogates, control characters in strings, leading zeros, NaN, comments, trailing commas, text
- * behind the document, more than DFM_JSON_MAX_DEPTH levels. Duplicate keys are the caller's
+ * behind the document. So does what is over the limits. Duplicate keys are the caller's
  * business: it knows which keys there are.
  * Thread safety: a reader belongs to one thread; the bytes are borrowed. */
 #ifndef DFM_API_JSON_READER_H
@@ -21,6 +21,12 @@
 #include <string.h>
 
 enum { DFM_JSON_MAX_DEPTH = 64 };
+
+/* What a document may be at most; 0: DFM_JSON_MAX_DEPTH, and any number of items. */
+typedef struct dfm_json_limits {
+    uint32_t depth; /* of containers in containers; up to DFM_JSON_MAX_DEPTH */
+    uint64_t items; /* members and elements in all, plain numbers of a list of numbers aside */
+} dfm_json_limits;
 
 typedef enum dfm_json_type {
     DFM_JSON_NOTHING, /* the end, or a byte that no value begins with */
@@ -42,12 +48,16 @@ typedef struct dfm_json_string {
 typedef struct dfm_json_reader {
     const char *begin, *at, *end;
     uint32_t depth;
-    bool fresh;          /* a container was just opened: no comma is due */
+    bool fresh; /* a container was just opened: no comma is due */
+    dfm_json_limits limits;
+    uint64_t items;      /* so far */
     const char *error;   /* static text, "expected ..."; NULL = none */
     size_t error_offset; /* byte that `error` is about */
+    uint64_t limit;      /* the one that `error` is about; 0 = of syntax */
 } dfm_json_reader;
 
 void dfm_json_begin(dfm_json_reader *reader, const void *bytes, size_t size);
+void dfm_json_limit(dfm_json_reader *reader, const dfm_json_limits *limits);
 
 /* Type of the value that follows, by its first byte. Consumes white space only. */
 dfm_json_type dfm_json_peek(dfm_json_reader *reader);

@@ -146,11 +146,7 @@ void dfm_models_delete(dfm_call *call) {
 /* --- settings by PATCH ---------------------------------------------------------------------- */
 
 static bool fail_json(dfm_call *call, const dfm_json_reader *json) {
-    size_t line, column;
-    dfm_json_position(json, json->error_offset, &line, &column);
-    dfm_problem_set(&call->problem, DFM_PROBLEM_INVALID_JSON, "line %zu, column %zu: %s", line,
-                    column, json->error);
-    call->problem.offset = (int64_t)json->error_offset;
+    dfm_problem_from_json(&call->problem, json);
     return false;
 }
 
@@ -242,6 +238,7 @@ static bool read_patch(dfm_call *call, struct wanted *wanted) {
         return false;
     }
     dfm_json_begin(&json, call->request->body, call->request->body_bytes);
+    dfm_json_limit(&json, &call->api->config.json);
     if (!dfm_json_enter_object(&json))
         return fail_setting(call, &json, NULL, "an object");
     while (dfm_json_next_key(&json, &key)) {

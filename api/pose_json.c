@@ -476,6 +476,7 @@ bool dfm_pose_json_read_again(dfm_pose_reader *reader, uint32_t offset, dfm_pose
     reader->json.at = reader->json.begin + offset;
     reader->json.fresh = false;
     reader->json.depth = 0;
+    reader->json.items = 0; /* they were counted when the body was read */
     dfm_pose_reset(pose);
     return read_pose(reader, pose);
 }
@@ -513,6 +514,7 @@ bool dfm_pose_json_begin(dfm_pose_reader *reader, const dfm_model *model, bool i
                                 .row = -1,
                                 .column = -1};
     dfm_json_begin(&reader->json, bytes, size);
+    dfm_json_limit(&reader->json, &scratch->limits);
     return reserve(scratch, model);
 }
 

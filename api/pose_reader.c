@@ -22,11 +22,7 @@ bool dfm_pose_point(dfm_pose_reader *reader, const dfm_json_string *key) {
 }
 
 bool dfm_pose_fail_syntax(dfm_pose_reader *reader) {
-    size_t line, column;
-    dfm_json_position(&reader->json, reader->json.error_offset, &line, &column);
-    dfm_problem_set(reader->problem, DFM_PROBLEM_INVALID_JSON, "line %zu, column %zu: %s", line,
-                    column, reader->json.error);
-    reader->problem->offset = (int64_t)reader->json.error_offset;
+    dfm_problem_from_json(reader->problem, &reader->json);
     return false;
 }
 

@@ -18,6 +18,7 @@ typedef struct dfm_pose_scratch {
     uint32_t generation;
     char *text; /* a name with its escapes resolved */
     size_t text_capacity;
+    dfm_json_limits limits; /* for every body */
 } dfm_pose_scratch;
 
 typedef struct dfm_pose_reader {

@@ -35,6 +35,8 @@ const dfm_problem_kind dfm_problem_kinds[DFM_PROBLEM_COUNT] = {
     [DFM_PROBLEM_INVALID_VPD] = {"invalid-vpd", 422, "The body is not a valid VPD pose", 0},
     [DFM_PROBLEM_MODEL_OVER_LIMIT] = {"model-over-limit", 422,
                                       "The model holds more than this server takes", 0},
+    [DFM_PROBLEM_REQUEST_OVER_LIMIT] = {"request-over-limit", 422,
+                                        "The request asks for more than this server takes", 0},
     [DFM_PROBLEM_INVALID_SETTINGS] = {"invalid-settings", 422, "The settings are not valid", 0},
     [DFM_PROBLEM_INVALID_POSE] = {"invalid-pose", 422, "The pose is not valid", 0},
     [DFM_PROBLEM_UNKNOWN_NAME] = {"unknown-name", 422, "The pose names what the model lacks", 0},
@@ -127,6 +129,18 @@ void dfm_problem_from_error(dfm_problem *problem, dfm_problem_subject subject,
     problem->has_sizes = error->status == DFM_ERROR_LIMIT;
     problem->limit = error->limit;
     problem->received = error->received;
+}
+
+void dfm_problem_from_json(dfm_problem *problem, const dfm_json_reader *json) {
+    size_t line, column;
+    dfm_json_position(json, json->error_offset, &line, &column);
+    dfm_problem_set(problem,
+                    json->limit ? DFM_PROBLEM_REQUEST_OVER_LIMIT : DFM_PROBLEM_INVALID_JSON,
+                    "line %zu, column %zu: %s", line, column, json->error);
+    problem->offset = (int64_t)json->error_offset;
+    problem->has_sizes = json->limit > 0;
+    problem->limit = json->limit;
+    problem->received = json->limit + 1;
 }
 
 /* --- to the client -------------------------------------------------------------------------- */

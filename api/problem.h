@@ -29,6 +29,7 @@ typedef enum dfm_problem_code {
     DFM_PROBLEM_INVALID_MOTION,
     DFM_PROBLEM_INVALID_VPD,
     DFM_PROBLEM_MODEL_OVER_LIMIT,
+    DFM_PROBLEM_REQUEST_OVER_LIMIT,
     DFM_PROBLEM_INVALID_SETTINGS,
     DFM_PROBLEM_INVALID_POSE,
     DFM_PROBLEM_UNKNOWN_NAME,
@@ -105,6 +106,9 @@ typedef enum dfm_problem_subject {
 
 void dfm_problem_from_error(dfm_problem *problem, dfm_problem_subject subject,
                             const dfm_error *error);
+
+/* Of a reader that stopped at an error: at line and column, or over a limit. */
+void dfm_problem_from_json(dfm_problem *problem, const dfm_json_reader *json);
 
 /* Makes the whole response out of it. Never fails: without memory the body is a fixed text. */
 void dfm_problem_respond(const dfm_problem *problem, const dfm_api_request *request,

@@ -25,6 +25,10 @@ static void add_limits(dfm_doc *doc, cJSON *parent, const dfm_api_config *config
         dfm_doc_add_integer(doc, limits, "max_result_bytes", (int64_t)config->max_result_bytes);
     else
         dfm_doc_add_null(doc, limits, "max_result_bytes");
+    if (config->max_frames)
+        dfm_doc_add_integer(doc, limits, "max_frames", (int64_t)config->max_frames);
+    else
+        dfm_doc_add_null(doc, limits, "max_frames");
     dfm_doc_add_integer(doc, limits, "max_json_result_bytes", DFM_JSON_RESULT_MAX_BYTES);
     if (config->request_timeout_ms)
         dfm_doc_add_integer(doc, limits, "request_timeout_ms", (int64_t)config->request_timeout_ms);

@@ -30,7 +30,15 @@ typedef struct dfm_config {
     uint64_t max_upload_bytes, max_json_bytes, max_pose_bytes;
     uint64_t max_inflight_bytes;
     uint64_t max_result_bytes; /* 0 = no limit of its own */
-    uint64_t default_mode;     /* dfm_mode */
+    uint64_t max_frames;       /* 0 = no limit */
+    uint64_t max_json_depth, max_json_items;
+    uint64_t max_vertices, max_indices, max_textures, max_materials, max_bones, max_ik_links;
+    uint64_t max_morphs, max_morph_offsets, max_text_bytes; /* as dfm_pmx_limits */
+    uint64_t max_header_bytes;
+    uint64_t max_connections,
+        max_connections_per_address;           /* 0 = as many as descriptors allow; any */
+    uint64_t idle_timeout_ms, body_timeout_ms; /* 0 = none */
+    uint64_t default_mode;                     /* dfm_mode */
     uint64_t opencl_platform, opencl_device;
     uint64_t strict_mode;        /* 0 or 1 */
     uint64_t request_timeout_ms; /* 0 = none */

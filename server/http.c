@@ -12,24 +12,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/connections.h"
 #include "server/form.h"
 #include "server/gate.h"
 #include "server/head.h"
+#include "server/inflate.h"
 #include "server/linger.h"
 #include "server/log.h"
 #include "server/stream.h"
-#include "server/watch.h"
 
 enum {
     /* A refused body up to this size is read and dropped, so that the connection can go on; a
      * larger one is refused at its head, and the connection closed. */
     DISCARD_BYTES = 64 * 1024,
-    /* Seconds without a byte in either direction, kept-alive idling included. */
-    IDLE_TIMEOUT_S = 75,
     CONNECTIONS_MAX = 16384,
-    QUIESCE_S = 1,                /* how long the HTTP thread may take to stop accepting */
-    DESCRIPTORS_KEPT = 64,        /* for all that is no connection */
-    CONNECTION_BYTES = 32 * 1024, /* head of a request; libmicrohttpd mallocs up to this size */
+    QUIESCE_S = 1,         /* how long the HTTP thread may take to stop accepting */
+    DESCRIPTORS_KEPT = 64, /* for all that is no connection */
     READ_BYTES = 8 * 1024,
     /* Enough that no worker idles while the HTTP thread is at another answer. */
     FINISHED_PER_WORKER = 3,
@@ -51,7 +49,7 @@ typedef struct exchange {
     dfm_job job; /* first, so that the pool's job is its exchange */
     dfm_http *http;
     struct MHD_Connection *connection;
-    dfm_watched watched; /* while the request is being received */
+    dfm_connection *watched; /* NULL: no memory for it */
     const char *method;
     uint64_t received_bytes; /* of the body, kept or not */
     char *target, target_space[TARGET_BYTES];
@@ -85,7 +83,7 @@ struct dfm_http {
     sem_t quiesced_now;
     dfm_gate finished; /* deforms done, their answers not yet taken up by the HTTP thread */
     dfm_streams *streams;
-    dfm_watch *watch;
+    dfm_connections *connections;
     /* NULL where it could not be had: then a reset may overtake a refusal. */
     dfm_linger *linger;
     exchange *spare; /* HTTP thread only */
@@ -111,7 +109,7 @@ static exchange *exchange_take(dfm_http *http) {
     /* All but target_space and response.headers, which are written before they are read. */
     x->http = http;
     x->connection = NULL;
-    x->watched.active = false;
+    x->watched = NULL;
     x->method = "";
     x->target = x->target_space;
     x->phase = PHASE_HEAD;
@@ -136,7 +134,6 @@ static exchange *exchange_take(dfm_http *http) {
 
 static void exchange_free(exchange *x) {
     dfm_http *http = x->http;
-    dfm_watch_end(http->watch, &x->watched);
     dfm_form_free(x->form);
     dfm_body_free(&x->body);
     dfm_api_response_free(&x->response);
@@ -215,6 +212,11 @@ static void prepare_answer(exchange *x) {
         MHD_add_response_header(x->answer, "Connection", "close");
 }
 
+/* libmicrohttpd counts in seconds. */
+static unsigned idle_timeout_s(const dfm_http *http) {
+    return (unsigned)((http->options.idle_timeout_ms + 999) / 1000);
+}
+
 static void set_timeout(exchange *x, unsigned seconds) {
     MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
 }
@@ -237,6 +239,32 @@ static enum MHD_Result answer_now(exchange *x) {
 
 /* --- work ------------------------------------------------------------------------------------- */
 
+/* False: the response says what is wrong with the compressed body. */
+static bool inflate_body(exchange *x) {
+    uint64_t bytes;
+    const char *why;
+    if (dfm_inflate_body(&x->body, &bytes, &why))
+        return true;
+    if (why)
+        dfm_api_bad_request(&x->request, why, &x->response);
+    else if (x->body.state == DFM_BODY_TOO_LARGE)
+        dfm_api_body_too_large(&x->request, x->body.limit_bytes, bytes, &x->response);
+    else
+        dfm_api_busy(&x->request, "--max-inflight-bytes is used up", &x->response);
+    return false;
+}
+
+static void work(exchange *x) {
+    if (x->admission.gzip && x->body.buffer && !inflate_body(x))
+        return;
+    if (x->body.buffer) {
+        x->request.body = x->body.buffer->data;
+        x->request.body_bytes = x->body.buffer->size;
+        x->request.body_capacity = x->body.buffer->capacity;
+    }
+    dfm_api_handle(x->http->options.api, &x->request, &x->response);
+}
+
 /* On a pool's thread. */
 static void run_job(dfm_job *job, uint32_t thread) {
     exchange *x = (exchange *)job;
@@ -247,7 +275,7 @@ static void run_job(dfm_job *job, uint32_t thread) {
     if (x->request.deadline_ns != 0 && now_ns() > x->request.deadline_ns)
         dfm_api_deadline_passed(&x->request, &x->response);
     else
-        dfm_api_handle(x->http->options.api, &x->request, &x->response);
+        work(x);
     if (!x->response.stream || !x->response.stream->borrows_body)
         dfm_body_free(&x->body);
     prepare_answer(x);
@@ -279,14 +307,9 @@ static enum MHD_Result park(exchange *x) {
 /* The whole request is here. */
 static enum MHD_Result handle(exchange *x) {
     x->request.received_ns = now_ns();
-    if (x->body.buffer) {
-        x->request.body = x->body.buffer->data;
-        x->request.body_bytes = x->body.buffer->size;
-        x->request.body_capacity = x->body.buffer->capacity;
-    }
     if (x->admission.lane != DFM_LANE_INLINE)
         return park(x);
-    dfm_api_handle(x->http->options.api, &x->request, &x->response);
+    work(x);
     return answer_now(x);
 }
 
@@ -362,6 +385,7 @@ static enum MHD_Result begin(exchange *x, struct MHD_Connection *connection, con
     x->connection = connection;
     x->method = method;
     count_active(x);
+    dfm_connection_begin_body(x->watched);
     dfm_head_read(connection, method, version, &x->head);
     const char *bad_target = dfm_head_split_target(x->target, &x->request.path, &x->request.query);
     x->request.method = dfm_head_method(method);
@@ -429,6 +453,10 @@ static int socket_of(struct MHD_Connection *connection) {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 }
 
+static dfm_connection *watched_of(struct MHD_Connection *connection) {
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
 /* The query is ours to take apart. libmicrohttpd would put each of its parameters into the
  * connection's memory, and 0.9.75 leaves a client without an answer when that is full. `target` is
  * its own buffer, of which it has noted the '?' and reads on from there up to a NUL. */
@@ -449,7 +477,8 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
         return NULL;
     }
     hide_query(target);
-    dfm_watch_begin(http->watch, &x->watched, socket_of(connection));
+    x->watched = watched_of(connection);
+    dfm_connection_begin_head(x->watched);
     return x;
 }
 
@@ -469,7 +498,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         *size = 0;
         return take_body(x, data, taken);
     }
-    dfm_watch_end(x->http->watch, &x->watched);
+    dfm_connection_begin_work(x->watched);
     switch (x->phase) {
     case PHASE_BODY:
         return end_body(x);
@@ -508,7 +537,7 @@ static void account_for(exchange *x, enum MHD_RequestTerminationCode code) {
 /* A connection that goes on idles as any other. */
 static void end_stream(exchange *x, enum MHD_RequestTerminationCode code) {
     if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
-        set_timeout(x, IDLE_TIMEOUT_S);
+        set_timeout(x, idle_timeout_s(x->http));
     else if (code == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
         dfm_log(DFM_LOG_WARN, "%s: the client took nothing for --send-timeout-ms: cut off",
                 x->request.request_id);
@@ -534,18 +563,25 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     bool counted = x->counted;
     if (counted)
         account_for(x, code);
+    dfm_connection_wait(x->watched);
     exchange_free(x);
     if (counted)
         count_down(http);
 }
 
-/* The first connection to begin or end while draining, most likely the one that dfm_http_drain
- * opens, stops the accepting. It must be done on this thread: from another one libmicrohttpd 0.9.75
- * may take its socket out of the epoll set at the same time, fail, and abort the process. */
+/* Also: the first connection to begin or end while draining, most likely the one that
+ * dfm_http_drain opens, stops the accepting. It must be done on this thread: from another one
+ * libmicrohttpd 0.9.75 may take its socket out of the epoll set at the same time, fail, and abort
+ * the process. */
 static void on_connection(void *context, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode code) {
-    (void)connection, (void)state, (void)code;
     dfm_http *http = context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *state = dfm_connection_open(http->connections, socket_of(connection));
+    } else {
+        dfm_connection_close(*state);
+        *state = NULL;
+    }
     if (!dfm_http_is_draining(http) || atomic_load(&http->quiesced))
         return;
     MHD_quiesce_daemon(http->daemon);
@@ -579,16 +615,15 @@ dfm_http *dfm_http_create(void) {
     http->idle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sem_init(&http->quiesced_now, 0, 0);
     dfm_gate_init(&http->finished, 1); /* the limit comes with the workers */
-    http->watch = dfm_watch_create();
     http->linger = dfm_linger_create();
-    if (http->idle_fd >= 0 && http->watch)
+    if (http->idle_fd >= 0)
         return http;
     dfm_http_free(http);
     return NULL;
 }
 
 /* As many connections as descriptors allow: over that, libmicrohttpd lets them wait unanswered. */
-static unsigned connection_limit(void) {
+static unsigned descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return CONNECTIONS_MAX / 16;
@@ -601,11 +636,18 @@ static unsigned connection_limit(void) {
     return room > CONNECTIONS_MAX ? CONNECTIONS_MAX : (unsigned)room;
 }
 
+static unsigned connection_limit(const dfm_http_options *options) {
+    unsigned most = descriptor_limit();
+    return options->max_connections && options->max_connections < most ? options->max_connections
+                                                                       : most;
+}
+
 bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
     http->options = *options;
     http->finished.limit = FINISHED_PER_WORKER * options->worker_count;
     http->streams = dfm_streams_create(options->compute, options->buffers, options->worker_count);
-    if (!http->streams)
+    http->connections = dfm_connections_create(options->idle_timeout_ms, options->body_timeout_ms);
+    if (!http->streams || !http->connections)
         return false;
     // clang-format off
     http->daemon = MHD_start_daemon(
@@ -617,9 +659,10 @@ bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
         MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
-        MHD_OPTION_CONNECTION_LIMIT, connection_limit(),
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_LIMIT, connection_limit(options),
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, options->max_connections_per_address,
+        MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout_s(http),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, options->max_header_bytes,
         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_BYTES,
         MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
         MHD_OPTION_END);
@@ -708,7 +751,7 @@ void dfm_http_free(dfm_http *http) {
     dfm_gate_destroy(&http->finished);
     sem_destroy(&http->quiesced_now);
     dfm_linger_free(http->linger);
-    dfm_watch_free(http->watch);
+    dfm_connections_free(http->connections);
     if (http->idle_fd >= 0)
         close(http->idle_fd);
     free(http);

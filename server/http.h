@@ -13,8 +13,11 @@ typedef struct dfm_http_options {
     const dfm_api *api; /* all borrowed */
     dfm_buffer_pool *buffers;
     dfm_pool *compute, *load;
-    uint32_t worker_count;   /* threads of `compute` */
-    unsigned send_timeout_s; /* of streams; 0 = none */
+    uint32_t worker_count;                                 /* threads of `compute` */
+    unsigned send_timeout_s;                               /* of streams; 0 = none */
+    uint64_t idle_timeout_ms, body_timeout_ms;             /* 0 = none */
+    unsigned max_connections, max_connections_per_address; /* 0 = what descriptors allow; any */
+    size_t max_header_bytes;
     int listen_fd;
 } dfm_http_options;
 

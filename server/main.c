@@ -130,11 +130,23 @@ static bool open_skinners(server *s) {
     return true;
 }
 
+static dfm_pmx_limits pmx_limits(const dfm_config *config) {
+    return (dfm_pmx_limits){.max_vertices = (uint32_t)config->max_vertices,
+                            .max_indices = (uint32_t)config->max_indices,
+                            .max_textures = (uint32_t)config->max_textures,
+                            .max_materials = (uint32_t)config->max_materials,
+                            .max_bones = (uint32_t)config->max_bones,
+                            .max_ik_links = (uint32_t)config->max_ik_links,
+                            .max_morphs = (uint32_t)config->max_morphs,
+                            .max_morph_offsets = (uint32_t)config->max_morph_offsets,
+                            .max_text_bytes = (uint32_t)config->max_text_bytes};
+}
+
 static bool open_api(server *s) {
     static const char build[] = DFM_CONFIG ", " DFM_COMPILER;
     const dfm_config *config = &s->config;
     const dfm_cache_options cache = {.budget_bytes = config->cache_bytes,
-                                     .limits = dfm_pmx_default_limits,
+                                     .limits = pmx_limits(config),
                                      .skinners = &s->skinners};
     s->buffers = dfm_buffer_pool_create(config->max_inflight_bytes);
     if (!s->buffers || dfm_cache_create(&cache, &s->cache, NULL) != DFM_OK ||
@@ -148,6 +160,8 @@ static bool open_api(server *s) {
         .max_upload_bytes = config->max_upload_bytes,
         .max_json_bytes = config->max_json_bytes,
         .max_pose_bytes = config->max_pose_bytes,
+        .json = {.depth = (uint32_t)config->max_json_depth, .items = config->max_json_items},
+        .max_frames = config->max_frames,
         .max_result_bytes = config->max_result_bytes,
         .buffer_bytes = config->max_inflight_bytes,
         .request_timeout_ms = config->request_timeout_ms,
@@ -170,17 +184,25 @@ static unsigned send_timeout_s(const server *s) {
 }
 
 static bool start_serving(server *s) {
+    const dfm_config *config = &s->config;
     uint32_t queue = (uint32_t)s->config.queue;
     s->compute = dfm_pool_create("deformd-worker", s->worker_count, queue);
     s->load = dfm_pool_create("deformd-load", LOAD_THREADS, queue);
     return s->compute && s->load &&
-           dfm_http_start(s->http, &(dfm_http_options){.api = s->api,
-                                                       .buffers = s->buffers,
-                                                       .compute = s->compute,
-                                                       .load = s->load,
-                                                       .worker_count = s->worker_count,
-                                                       .send_timeout_s = send_timeout_s(s),
-                                                       .listen_fd = s->listener.fd});
+           dfm_http_start(s->http,
+                          &(dfm_http_options){.api = s->api,
+                                              .buffers = s->buffers,
+                                              .compute = s->compute,
+                                              .load = s->load,
+                                              .worker_count = s->worker_count,
+                                              .send_timeout_s = send_timeout_s(s),
+                                              .idle_timeout_ms = config->idle_timeout_ms,
+                                              .body_timeout_ms = config->body_timeout_ms,
+                                              .max_connections = (unsigned)config->max_connections,
+                                              .max_connections_per_address =
+                                                  (unsigned)config->max_connections_per_address,
+                                              .max_header_bytes = config->max_header_bytes,
+                                              .listen_fd = s->listener.fd});
 }
 
 static bool start(server *s, const char *config_note) {

@@ -258,8 +258,29 @@ START_TEST(without_a_content_type_json_is_assumed) {
     ask.headers.content_type = "multipart/form-data; boundary=x";
     expect(api_send(&house, &ask), 415, "unsupported-media-type");
     ask.headers.content_type = NULL;
-    ask.headers.content_encoding = "gzip";
+    ask.headers.content_encoding = "deflate";
     expect(api_send(&house, &ask), 415, "unsupported-media-type");
+}
+END_TEST
+
+static void expect_over_limit(const char *body, int limit) {
+    api_answer answer = deform(NULL, body);
+    ck_assert_int_eq(cJSON_GetObjectItemCaseSensitive(answer.json, "limit")->valueint, limit);
+    ck_assert_int_gt(cJSON_GetObjectItemCaseSensitive(answer.json, "received")->valueint, limit);
+    expect(answer, 422, "request-over-limit");
+}
+
+START_TEST(bodies_over_a_limit_are_422_with_both_numbers) {
+    house.config.json = (dfm_json_limits){.depth = 8, .items = 20};
+    house.config.max_frames = 3;
+    api_house_reopen(&house);
+    expect(deform(NULL, "{\"poses\":[{},{},{}]}"), 200, "");
+    expect_over_limit("{\"poses\":[{},{},{},{}]}", 3);
+    expect(deform(NULL, "{\"bones\":[[[[[[[1]]]]]]]}"), 422, "invalid-pose");
+    expect_over_limit("{\"bones\":[[[[[[[[1]]]]]]]]}", 8);
+    expect(deform(NULL, "{\"bones\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]}"), 422,
+           "invalid-pose");
+    expect_over_limit("{\"bones\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]}", 20);
 }
 END_TEST
 
@@ -524,6 +545,7 @@ int main(void) {
     tcase_add_test(tests, the_longest_numbers_fit_into_json);
     tcase_add_test(tests, a_model_without_vertices_gives_an_empty_result);
     tcase_add_test(tests, without_a_content_type_json_is_assumed);
+    tcase_add_test(tests, bodies_over_a_limit_are_422_with_both_numbers);
     tcase_add_test(tests, an_empty_body_is_400);
     tcase_add_test(tests, wrong_bodies_are_400_or_422_with_help);
     tcase_add_test(tests, unknown_names_are_listed_or_ignored);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json_reader.h"
+#include "core/pmx.h"
 #include "server/config.h"
 
 static dfm_config config;
@@ -31,6 +33,17 @@ START_TEST(defaults_are_those_of_the_documentation) {
     ck_assert_uint_eq(config.max_json_bytes, 1u << 20);
     ck_assert_uint_eq(config.max_pose_bytes, 64u << 20);
     ck_assert_uint_eq(config.max_inflight_bytes, 512u << 20);
+    const dfm_pmx_limits *limits = &dfm_pmx_default_limits;
+    ck_assert_uint_eq(config.max_vertices, limits->max_vertices);
+    ck_assert_uint_eq(config.max_indices, limits->max_indices);
+    ck_assert_uint_eq(config.max_textures, limits->max_textures);
+    ck_assert_uint_eq(config.max_materials, limits->max_materials);
+    ck_assert_uint_eq(config.max_bones, limits->max_bones);
+    ck_assert_uint_eq(config.max_ik_links, limits->max_ik_links);
+    ck_assert_uint_eq(config.max_morphs, limits->max_morphs);
+    ck_assert_uint_eq(config.max_morph_offsets, limits->max_morph_offsets);
+    ck_assert_uint_eq(config.max_text_bytes, limits->max_text_bytes);
+    ck_assert_uint_eq(config.max_json_depth, DFM_JSON_MAX_DEPTH);
     ck_assert_uint_eq(config.default_mode, 0); /* gpu */
     ck_assert_uint_eq(config.strict_mode, 0);
     ck_assert_uint_eq(config.log_level, DFM_LOG_INFO);
