@@ -145,15 +145,17 @@ $(E2E_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(E2E_SUPPORT) $(TEST_SUPPORT
 	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .SECONDARY:
 
-# `make soak SECONDS=30 CONNECTIONS=64 [config=tsan]`: load on a real daemon, with figures.
+# `make soak [SECONDS=30] [CONNECTIONS=64] [config=tsan]`: load on a real daemon, with figures, and the
+# long forms of tests that `make check` runs for a moment. Some five minutes.
 SECONDS ?= 30
 CONNECTIONS ?= 64
 LOAD := $(BUILD)/tests/bench/load
 $(LOAD): $(BUILD)/tests/bench/load.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
 	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .PHONY: soak
-soak: $(LOAD) $(BUILD)/deformd
+soak: $(LOAD) $(BUILD)/tests/e2e/test_soak $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd $(LOAD) -c $(CONNECTIONS) -s $(SECONDS)
+	SOAK=1 DEFORMD=$(BUILD)/deformd $(BUILD)/tests/e2e/test_soak
 
 # `make stream-soak [STREAM_FRAMES=6500]`: one long streamed result, 1.2 MB a frame, with figures.
 STREAM_FRAMES ?= 6500

@@ -19,6 +19,8 @@ typedef struct client {
     size_t head_size, body_offset;
     bool in_body;
     double started;
+    double asks_at;      /* refused: when it asks again; 0 = it has asked */
+    size_t refusal_left; /* bytes of a refusal's body still to come */
 } client;
 
 typedef struct load {
@@ -30,7 +32,7 @@ typedef struct load {
     int epoll_fd;
     client *clients;
     char *piece;
-    float *latencies; /* ms */
+    float *latencies, *refusals; /* ms */
     bool measuring;
 } load;
 
@@ -55,6 +57,8 @@ static void open_client(load *l, client *c) {
 static void begin_request(client *c) {
     c->sent = c->head_size = c->body_offset = 0;
     c->in_body = false;
+    c->asks_at = 0;
+    c->refusal_left = 0;
     c->started = now_s();
 }
 
@@ -66,6 +70,8 @@ static void reconnect(load *l, client *c, const char *why) {
 }
 
 static void send_request(load *l, client *c) {
+    if (c->asks_at > 0)
+        return;
     while (c->sent < l->request_size) {
         ssize_t sent = send(c->fd, l->request + c->sent, l->request_size - c->sent, MSG_NOSIGNAL);
         if (sent < 0)
@@ -84,6 +90,28 @@ static void end_request(load *l, client *c) {
     send_request(l, c);
 }
 
+/* The rest of a refusal is dropped. */
+static void end_refusal(load *l, client *c) {
+    if (l->measuring) {
+        if (l->result.refusals < LATENCIES)
+            l->refusals[l->result.refusals] = (float)((now_s() - c->started) * 1e3);
+        l->result.refusals++;
+    }
+    c->head_size = 0;
+    c->asks_at = now_s() + l->options->retry_seconds;
+}
+
+static const char *take_refusal(load *l, client *c, size_t head_bytes, size_t body_bytes) {
+    const char *length = strcasestr(c->head, "\r\nContent-Length:");
+    size_t size = length ? strtoul(length + 17, NULL, 10) : 0;
+    if (size < body_bytes || strcasestr(c->head, "\r\nRetry-After:") == NULL || head_bytes == 0)
+        return "a refusal without Content-Length or Retry-After";
+    c->refusal_left = size - body_bytes;
+    if (c->refusal_left == 0)
+        end_refusal(l, c);
+    return NULL;
+}
+
 static bool take_body(load *l, client *c, const char *data, size_t size) {
     if (size > l->expected.size - c->body_offset)
         return false;
@@ -97,6 +125,14 @@ static bool take_body(load *l, client *c, const char *data, size_t size) {
 
 /* Finds the end of the head; bytes behind it are body. */
 static const char *take(load *l, client *c, const char *data, size_t size) {
+    if (c->refusal_left > 0) {
+        if (size > c->refusal_left)
+            return "more than a refusal came";
+        c->refusal_left -= size;
+        if (c->refusal_left == 0)
+            end_refusal(l, c);
+        return NULL;
+    }
     if (c->in_body)
         return take_body(l, c, data, size) ? NULL
                                            : "the answer's bytes differ from the first one's";
@@ -107,10 +143,12 @@ static const char *take(load *l, client *c, const char *data, size_t size) {
     char *end = strstr(c->head, "\r\n\r\n");
     if (!end)
         return c->head_size == HEAD_BYTES - 1 ? "the answer's head has no end" : NULL;
-    if (strncmp(c->head, "HTTP/1.1 200 ", 13) != 0)
-        return c->head;
     size_t head_bytes = (size_t)(end + 4 - c->head);
     size_t body_bytes = c->head_size - head_bytes + (size - copied);
+    if (strncmp(c->head, "HTTP/1.1 503 ", 13) == 0 && l->options->retry_seconds > 0)
+        return take_refusal(l, c, head_bytes, body_bytes);
+    if (strncmp(c->head, "HTTP/1.1 200 ", 13) != 0)
+        return c->head;
     c->in_body = true;
     return take_body(l, c, data + size - body_bytes, body_bytes)
                ? NULL
@@ -152,6 +190,16 @@ static void sample_memory(load *l) {
     r->rss_most = now > r->rss_most ? now : r->rss_most;
 }
 
+static void ask_again(load *l, double now) {
+    for (unsigned i = 0; i < l->options->connections; i++) {
+        client *c = &l->clients[i];
+        if (c->asks_at > 0 && now >= c->asks_at) {
+            begin_request(c);
+            send_request(l, c);
+        }
+    }
+}
+
 static void run_for(load *l, double seconds) {
     double end = now_s() + seconds, next_sample = 0;
     struct epoll_event events[64];
@@ -160,7 +208,9 @@ static void run_for(load *l, double seconds) {
             sample_memory(l);
             next_sample = now + 0.1;
         }
-        int count = epoll_wait(l->epoll_fd, events, 64, 100);
+        if (l->options->retry_seconds > 0)
+            ask_again(l, now);
+        int count = epoll_wait(l->epoll_fd, events, 64, l->options->retry_seconds > 0 ? 5 : 100);
         for (int i = 0; i < count; i++)
             serve(l, events[i].data.ptr);
     }
@@ -193,6 +243,12 @@ static int compare_floats(const void *a, const void *b) {
 
 static void work_out(load *l, uint64_t faults) {
     load_result *r = &l->result;
+    size_t refusals = r->refusals < LATENCIES ? r->refusals : LATENCIES;
+    if (refusals > 0) {
+        qsort(l->refusals, refusals, sizeof(float), compare_floats);
+        r->refusal_p99_ms = (double)l->refusals[refusals - 1 - refusals / 100];
+        r->refusal_max_ms = (double)l->refusals[refusals - 1];
+    }
     size_t count = r->requests < LATENCIES ? r->requests : LATENCIES;
     if (count == 0)
         return;
@@ -208,13 +264,20 @@ load_result load_run(const load_options *options) {
     load l = {.options = options};
     build_request(&l);
     l.expected = http_json(options->daemon, "POST", options->path, options->json);
+    while (l.expected.status == 503 && options->retry_seconds > 0) { /* of the load before */
+        reply_free(&l.expected);
+        usleep((useconds_t)(options->retry_seconds * 1e6));
+        l.expected = http_json(options->daemon, "POST", options->path, options->json);
+    }
     expect_status(&l.expected, 200);
     l.result.answer_bytes = l.expected.size;
     l.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     l.clients = calloc(options->connections, sizeof *l.clients);
     l.piece = malloc(PIECE_BYTES);
     l.latencies = malloc(LATENCIES * sizeof *l.latencies);
-    fill(&l);
+    l.refusals = malloc(LATENCIES * sizeof *l.refusals);
+    if (options->retry_seconds == 0)
+        fill(&l);
     for (unsigned i = 0; i < options->connections; i++) {
         begin_request(&l.clients[i]);
         open_client(&l, &l.clients[i]);
@@ -233,6 +296,7 @@ load_result load_run(const load_options *options) {
     free(l.clients);
     free(l.piece);
     free(l.latencies);
+    free(l.refusals);
     free(l.request);
     return l.result;
 }
@@ -244,6 +308,9 @@ void load_print(const load_result *r) {
            (unsigned long long)r->errors, r->errors ? ": " : "", r->first_error);
     printf("latency    median %.2f ms, p99 %.2f ms, max %.2f ms\n", r->median_ms, r->p99_ms,
            r->max_ms);
+    if (r->refusals)
+        printf("refusals   %llu, p99 %.2f ms, max %.2f ms\n", (unsigned long long)r->refusals,
+               r->refusal_p99_ms, r->refusal_max_ms);
     printf("daemon     %.5f minor page faults a request; RSS %.1f MiB at first, %.1f at last, "
            "%.1f..%.1f between\n",
            r->faults_per_request, (double)r->rss_first / mib, (double)r->rss_last / mib,
