@@ -363,6 +363,31 @@ static void read_vertices(struct reader *reader) {
 
 /* --- indices, textures, materials --------------------------------------------------------- */
 
+/* Indices of 1, 2 or 4 bytes, little-endian and unsigned; returns the largest. */
+static uint32_t widen_indices(const uint8_t *bytes, uint8_t size, uint32_t count,
+                              uint32_t *indices) {
+    uint32_t largest = 0;
+    for (uint32_t i = 0; i < count; i++, bytes += size) {
+        indices[i] = size == 1   ? bytes[0]
+                     : size == 2 ? (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8
+                                 : (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
+                                       (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+        largest = indices[i] > largest ? indices[i] : largest;
+    }
+    return largest;
+}
+
+static void fail_index(struct reader *reader, const uint32_t *indices, size_t offset) {
+    uint32_t i = 0;
+    while (indices[i] < reader->pmx->vertices.count)
+        i++;
+    reader->stream.item = i;
+    dfm_stream_fail(&reader->stream, DFM_ERROR_MALFORMED,
+                    offset + (size_t)i * reader->vertex_index_size,
+                    "vertex index is %" PRIu32 ", less than %" PRIu32 " expected", indices[i],
+                    reader->pmx->vertices.count);
+}
+
 static void read_indices(struct reader *reader) {
     begin_section(reader, "indices");
     dfm_stream *stream = &reader->stream;
@@ -373,17 +398,17 @@ static void read_indices(struct reader *reader) {
         dfm_stream_fail(stream, DFM_ERROR_MALFORMED, count_offset,
                         "index count is %" PRIu32 ", a multiple of 3 expected", count);
     uint32_t *indices = allocate(reader, count, sizeof *indices);
-    if (!indices)
+    size_t offset = stream->at;
+    const uint8_t *bytes =
+        dfm_stream_take(stream, (size_t)count * reader->vertex_index_size, "vertex indices");
+    if (failed(reader))
         return;
-    for (uint32_t i = 0; i < count; i++) {
-        indices[i] = dfm_stream_unsigned_index(stream, reader->vertex_index_size, "vertex index");
-        if (indices[i] >= reader->pmx->vertices.count) {
-            stream->item = i;
-            dfm_stream_fail(stream, DFM_ERROR_MALFORMED, stream->at - reader->vertex_index_size,
-                            "vertex index is %" PRIu32 ", less than %" PRIu32 " expected",
-                            indices[i], reader->pmx->vertices.count);
-            return;
-        }
+    uint32_t largest = reader->vertex_index_size == 1   ? widen_indices(bytes, 1, count, indices)
+                       : reader->vertex_index_size == 2 ? widen_indices(bytes, 2, count, indices)
+                                                        : widen_indices(bytes, 4, count, indices);
+    if (count > 0 && largest >= reader->pmx->vertices.count) {
+        fail_index(reader, indices, offset);
+        return;
     }
     reader->pmx->indices = indices;
     reader->pmx->index_count = count;
