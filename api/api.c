@@ -29,12 +29,19 @@ dfm_api *dfm_api_create(const dfm_api_config *config) {
     return NULL;
 }
 
+static void free_worker(dfm_api_worker *worker) {
+    for (uint32_t i = 0; worker->more && i < DFM_DEFORM_BATCH_MAX - 1; i++)
+        free_worker(&worker->more[i]);
+    free(worker->more);
+    dfm_workspace_free(&worker->workspace);
+    dfm_pose_scratch_free(&worker->scratch);
+}
+
 void dfm_api_free(dfm_api *api) {
     if (!api)
         return;
     for (uint32_t i = 0; api->workers && i < api->config.worker_count; i++) {
-        dfm_workspace_free(&api->workers[i].workspace);
-        dfm_pose_scratch_free(&api->workers[i].scratch);
+        free_worker(&api->workers[i]);
     }
     free(api->workers);
     dfm_metrics_free(api->metrics);

@@ -20,6 +20,9 @@ enum { DFM_JSON_RESULT_MAX_BYTES = 4 << 20 };
 typedef struct dfm_api_worker {
     dfm_workspace workspace;
     dfm_pose_scratch scratch;
+    /* For frames that are skinned together with the one in `workspace`: DFM_DEFORM_BATCH_MAX - 1 of
+     * them, without any `more`. NULL: there was none such yet. */
+    struct dfm_api_worker *more;
 } dfm_api_worker;
 
 struct dfm_api {

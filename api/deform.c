@@ -83,14 +83,7 @@ static bool render_all(struct job *job, uint8_t *memory) {
     const dfm_render *render = &job->render;
     uint64_t count = render->frame_bytes > 0 ? render->frames.count : 1;
     dfm_render_write_head(render, memory);
-    memory += render->head_bytes;
-    for (uint64_t i = 0; i < count; i++, memory += render->frame_bytes) {
-        if (!dfm_call_in_time(call, &call->problem) ||
-            !dfm_render_frame(render, i, call->request->worker, memory, &job->times,
-                              &call->problem))
-            return false;
-    }
-    return true;
+    return dfm_render_in_time(render, call, count, memory + render->head_bytes, &job->times);
 }
 
 static void give_back(const dfm_call *call, dfm_buffer *buffer) {

@@ -3,6 +3,7 @@
 #include "api/point_cache.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MATRIX_FLOATS = 12, MATRIX_BYTES = MATRIX_FLOATS * sizeof(float) };
@@ -115,33 +116,81 @@ static void finish_point_cache(const dfm_render *render, uint8_t *memory, dfm_de
     times->encode_ns += dfm_call_now_ns() - begun_ns;
 }
 
-static dfm_status render_vertices(const dfm_render *render, dfm_workspace *workspace,
-                                  uint32_t worker, uint8_t *memory, dfm_deform_times *times,
-                                  dfm_error *error) {
-    dfm_status status = dfm_deform(&render->resident->target, workspace, worker,
-                                   &render->wanted.layout, memory, times, error);
-    if (status == DFM_OK &&
-        (render->wanted.format == DFM_RESULT_PC2 || render->wanted.format == DFM_RESULT_MDD))
-        finish_point_cache(render, memory, times);
+uint32_t dfm_render_batch(const dfm_render *render) {
+    if (render->wanted.output == DFM_OUTPUT_BONES)
+        return 1;
+    uint32_t batch = dfm_deform_batch(&render->resident->target, render->frame_bytes);
+    return batch > render->frames.count ? (uint32_t)render->frames.count : batch;
+}
+
+/* The scratch of each frame of a batch. False: no memory. */
+static bool reserve_batch(const dfm_render *render, dfm_api_worker *worker, uint32_t count,
+                          dfm_api_worker *frames[DFM_DEFORM_BATCH_MAX], dfm_error *error) {
+    frames[0] = worker;
+    if (count > 1 && !worker->more)
+        worker->more = calloc(DFM_DEFORM_BATCH_MAX - 1, sizeof *worker->more);
+    if (count > 1 && !worker->more)
+        return dfm_fail(error, DFM_ERROR_NO_MEMORY, "pose", -1, -1, "no memory for poses"), false;
+    for (uint32_t i = 1; i < count; i++) {
+        frames[i] = &worker->more[i - 1];
+        if (dfm_workspace_reserve(&frames[i]->workspace, render->resident->target.bind, error) !=
+            DFM_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool fail_frame(const dfm_render *render, uint64_t frame, const dfm_error *error,
+                       dfm_problem *problem) {
+    if (error->status == DFM_ERROR_BACKEND)
+        dfm_metrics_count_backend_failure(render->api->metrics);
+    dfm_problem_from_error(problem, DFM_SUBJECT_POSE, error);
+    if (render->frames.count > 1)
+        problem->item = (int64_t)frame;
+    return false;
+}
+
+static dfm_status render_vertices(const dfm_render *render,
+                                  dfm_workspace *const workspaces[DFM_DEFORM_BATCH_MAX],
+                                  uint32_t count, uint32_t worker, uint8_t *memory,
+                                  dfm_deform_times *times, uint32_t *failed, dfm_error *error) {
+    dfm_status status = dfm_deform_frames(&render->resident->target, workspaces, count, worker,
+                                          &render->wanted.layout, memory, times, failed, error);
+    bool cache = render->wanted.format == DFM_RESULT_PC2 || render->wanted.format == DFM_RESULT_MDD;
+    for (uint32_t i = 0; cache && status == DFM_OK && i < count; i++)
+        finish_point_cache(render, memory + i * render->frame_bytes, times);
     return status;
 }
 
-bool dfm_render_frame(const dfm_render *render, uint64_t index, uint32_t worker, uint8_t *memory,
-                      dfm_deform_times *times, dfm_problem *problem) {
-    dfm_api_worker *scratch = &render->api->workers[worker];
-    dfm_workspace *workspace = &scratch->workspace;
+bool dfm_render_frames(const dfm_render *render, uint64_t first, uint32_t count, uint32_t worker,
+                       uint8_t *memory, dfm_deform_times *times, dfm_problem *problem) {
+    dfm_api_worker *scratch[DFM_DEFORM_BATCH_MAX];
+    dfm_workspace *workspaces[DFM_DEFORM_BATCH_MAX];
+    uint32_t failed = 0;
     dfm_error error = {0};
-    if (!dfm_frames_load(&render->frames, index, scratch, problem))
-        return false;
-    dfm_status status = render->wanted.output == DFM_OUTPUT_BONES
-                            ? render_bones(render, workspace, memory, times, &error)
-                            : render_vertices(render, workspace, worker, memory, times, &error);
-    if (status == DFM_OK)
-        return true;
-    if (status == DFM_ERROR_BACKEND)
-        dfm_metrics_count_backend_failure(render->api->metrics);
-    dfm_problem_from_error(problem, DFM_SUBJECT_POSE, &error);
-    if (render->frames.count > 1)
-        problem->item = (int64_t)index;
-    return false;
+    if (!reserve_batch(render, &render->api->workers[worker], count, scratch, &error))
+        return fail_frame(render, first, &error, problem);
+    for (uint32_t i = 0; i < count; i++) {
+        workspaces[i] = &scratch[i]->workspace;
+        if (!dfm_frames_load(&render->frames, first + i, scratch[i], problem))
+            return false;
+    }
+    dfm_status status =
+        render->wanted.output == DFM_OUTPUT_BONES
+            ? render_bones(render, workspaces[0], memory, times, &error)
+            : render_vertices(render, workspaces, count, worker, memory, times, &failed, &error);
+    return status == DFM_OK || fail_frame(render, first + failed, &error, problem);
+}
+
+bool dfm_render_in_time(const dfm_render *render, dfm_call *call, uint64_t count, uint8_t *memory,
+                        dfm_deform_times *times) {
+    uint32_t batch = dfm_render_batch(render);
+    for (uint64_t first = 0; first < count; first += batch, memory += batch * render->frame_bytes) {
+        uint32_t now = count - first < batch ? (uint32_t)(count - first) : batch;
+        if (!dfm_call_in_time(call, &call->problem) ||
+            !dfm_render_frames(render, first, now, call->request->worker, memory, times,
+                               &call->problem))
+            return false;
+    }
+    return true;
 }

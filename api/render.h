@@ -29,10 +29,19 @@ bool dfm_render_measure(dfm_render *render, dfm_problem *problem);
 /* Writes head_bytes. */
 void dfm_render_write_head(const dfm_render *render, uint8_t *memory);
 
-/* Renders frame `index` into frame_bytes at `memory`, which is aligned to 4. The worker's workspace
- * has been reserved for the model. False: *problem. */
-bool dfm_render_frame(const dfm_render *render, uint64_t index, uint32_t worker, uint8_t *memory,
-                      dfm_deform_times *times, dfm_problem *problem);
+/* How many frames are best rendered with one call; at least 1. */
+uint32_t dfm_render_batch(const dfm_render *render);
+
+/* Renders `count` frames from `first` on, up to dfm_render_batch, into frame_bytes each at
+ * `memory`, which is aligned to 4. The worker's workspace has been reserved for the model. False:
+ * *problem, whose item is the frame where there are several. */
+bool dfm_render_frames(const dfm_render *render, uint64_t first, uint32_t count, uint32_t worker,
+                       uint8_t *memory, dfm_deform_times *times, dfm_problem *problem);
+
+/* Renders the first `count` frames, batch by batch, and looks at the call's deadline before each.
+ * False: call->problem. */
+bool dfm_render_in_time(const dfm_render *render, dfm_call *call, uint64_t count, uint8_t *memory,
+                        dfm_deform_times *times);
 
 /* Bones or vertices of a frame. */
 uint32_t dfm_render_element_count(const dfm_render *render);

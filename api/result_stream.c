@@ -54,11 +54,16 @@ static bool render_block(dfm_api_stream *stream, uint64_t block, uint32_t worker
         *why = note_failure(s, frame, &problem);
         return false;
     }
-    for (uint32_t i = 0; i < s->frames_a_block; i++, frame++, memory += render->frame_bytes) {
-        if (!dfm_render_frame(render, frame, worker, memory, &times, &problem)) {
-            *why = note_failure(s, frame, &problem);
+    uint32_t batch = dfm_render_batch(render), left = s->frames_a_block;
+    while (left > 0) {
+        uint32_t count = left < batch ? left : batch;
+        if (!dfm_render_frames(render, frame, count, worker, memory, &times, &problem)) {
+            *why = note_failure(s, problem.item >= 0 ? (uint64_t)problem.item : frame, &problem);
             return false;
         }
+        left -= count;
+        frame += count;
+        memory += count * render->frame_bytes;
     }
     s->stream.solve_ns += times.solve_ns;
     s->stream.skin_ns += times.skin_ns;
@@ -82,6 +87,9 @@ static void free_stream(dfm_api_stream *stream) {
 /* Blocks are of equal size: what is left over of the frames goes into the head, at least one. */
 static uint32_t divide(struct result_stream *s, const dfm_render *render) {
     uint64_t count = render->frames.count, fit = DFM_STREAM_BLOCK_BYTES / render->frame_bytes;
+    uint32_t batch = dfm_render_batch(render);
+    if (fit < batch)
+        fit = batch;
     s->frames_a_block = fit > count ? (uint32_t)count : fit > 0 ? (uint32_t)fit : 1;
     uint32_t left_over = (uint32_t)(count % s->frames_a_block);
     uint32_t in_head = left_over > 0 ? left_over : s->frames_a_block;
@@ -95,13 +103,7 @@ static uint32_t divide(struct result_stream *s, const dfm_render *render) {
 static bool render_head(dfm_call *call, const dfm_render *render, uint32_t frame_count,
                         uint8_t *memory, dfm_deform_times *times) {
     dfm_render_write_head(render, memory);
-    memory += render->head_bytes;
-    for (uint32_t i = 0; i < frame_count; i++, memory += render->frame_bytes) {
-        if (!dfm_call_in_time(call, &call->problem) ||
-            !dfm_render_frame(render, i, call->request->worker, memory, times, &call->problem))
-            return false;
-    }
-    return true;
+    return dfm_render_in_time(render, call, frame_count, memory + render->head_bytes, times);
 }
 
 static bool prepare(struct result_stream *s, dfm_call *call, const dfm_render *render,

@@ -165,8 +165,18 @@ static dfm_status write_attributes(const dfm_pmx *pmx, dfm_workspace *w, const d
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static dfm_status skin(const dfm_deform_target *target, dfm_workspace *w, uint32_t worker,
-                       const dfm_layout *layout, void *frame, dfm_error *error) {
+/* Bytes of frames that one launch makes: a few, so that a stream's memory stays a few frames. */
+static const uint64_t batch_bytes_max = 4 << 20;
+
+uint32_t dfm_deform_batch(const dfm_deform_target *target, uint64_t frame_bytes) {
+    if (target->skinner->backend != &dfm_skinner_opencl)
+        return 1;
+    uint64_t fit = frame_bytes > 0 ? batch_bytes_max / frame_bytes : 1;
+    return fit < 1 ? 1 : fit > DFM_DEFORM_BATCH_MAX ? DFM_DEFORM_BATCH_MAX : (uint32_t)fit;
+}
+
+static dfm_skin_job make_job(const dfm_deform_target *target, dfm_workspace *w,
+                             const dfm_layout *layout, void *frame) {
     dfm_skin_job job = {.palette = w->palette,
                         .rotations = w->rotations,
                         .duals = w->duals,
@@ -177,24 +187,48 @@ static dfm_status skin(const dfm_deform_target *target, dfm_workspace *w, uint32
         else if (layout->attributes[i] == DFM_ATTRIBUTE_NORMAL)
             job.normal = dfm_layout_output(layout, i, frame);
     }
-    if (!job.position.data && !job.normal.data)
+    if (job.position.data || job.normal.data)
+        job.deltas = morph_vertices(target, w);
+    return job;
+}
+
+/* All frames want the same attributes. */
+static dfm_status skin(const dfm_deform_target *target, dfm_workspace *const *workspaces,
+                       uint32_t count, uint32_t worker, const dfm_layout *layout, uint8_t *frames,
+                       dfm_error *error) {
+    dfm_skin_job jobs[DFM_DEFORM_BATCH_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        jobs[i] = make_job(target, workspaces[i], layout, frames + i * layout->frame_bytes);
+    if (!jobs[0].position.data && !jobs[0].normal.data)
         return DFM_OK;
-    job.deltas = morph_vertices(target, w);
-    return dfm_skinner_run(target->skinner, target->binding, worker, &job, 1, error);
+    return dfm_skinner_run(target->skinner, target->binding, worker, jobs, count, error);
+}
+
+dfm_status dfm_deform_frames(const dfm_deform_target *target, dfm_workspace *const *workspaces,
+                             uint32_t count, uint32_t worker, const dfm_layout *layout,
+                             void *frames, dfm_deform_times *times, uint32_t *failed,
+                             dfm_error *error) {
+    dfm_status status;
+    for (*failed = 0; *failed < count; ++*failed) {
+        status = dfm_deform_solve(target, workspaces[*failed], times, error);
+        if (status != DFM_OK)
+            return status;
+    }
+    *failed = 0;
+    uint64_t solved_ns = now_ns();
+    status = skin(target, workspaces, count, worker, layout, frames, error);
+    uint64_t skinned_ns = now_ns();
+    times->skin_ns += skinned_ns - solved_ns;
+    for (; status == DFM_OK && *failed < count; ++*failed)
+        status = write_attributes(&target->model->pmx, workspaces[*failed], layout,
+                                  (uint8_t *)frames + *failed * layout->frame_bytes, error);
+    times->encode_ns += now_ns() - skinned_ns;
+    return status;
 }
 
 dfm_status dfm_deform(const dfm_deform_target *target, dfm_workspace *workspace, uint32_t worker,
                       const dfm_layout *layout, void *frame, dfm_deform_times *times,
                       dfm_error *error) {
-    dfm_status status = dfm_deform_solve(target, workspace, times, error);
-    if (status != DFM_OK)
-        return status;
-    uint64_t solved_ns = now_ns();
-    status = skin(target, workspace, worker, layout, frame, error);
-    uint64_t skinned_ns = now_ns();
-    times->skin_ns += skinned_ns - solved_ns;
-    if (status == DFM_OK)
-        status = write_attributes(&target->model->pmx, workspace, layout, frame, error);
-    times->encode_ns += now_ns() - skinned_ns;
-    return status;
+    uint32_t failed;
+    return dfm_deform_frames(target, &workspace, 1, worker, layout, frame, times, &failed, error);
 }

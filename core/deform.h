@@ -31,4 +31,18 @@ dfm_status dfm_deform(const dfm_deform_target *target, dfm_workspace *workspace,
                       const dfm_layout *layout, void *frame, dfm_deform_times *times,
                       dfm_error *error);
 
+/* At most this many frames are skinned together. */
+enum { DFM_DEFORM_BATCH_MAX = 16 };
+
+/* How many frames of `frame_bytes` the target's skinner likes to be given at once: on OpenCL one
+ * launch does them all, on the CPU there is nothing to be gained. */
+uint32_t dfm_deform_batch(const dfm_deform_target *target, uint64_t frame_bytes);
+
+/* dfm_deform of `count` frames, up to DFM_DEFORM_BATCH_MAX: the pose in workspaces[i] goes to
+ * frames + i x layout->frame_bytes. *failed is the frame that a failure is about. */
+dfm_status dfm_deform_frames(const dfm_deform_target *target, dfm_workspace *const *workspaces,
+                             uint32_t count, uint32_t worker, const dfm_layout *layout,
+                             void *frames, dfm_deform_times *times, uint32_t *failed,
+                             dfm_error *error);
+
 #endif
