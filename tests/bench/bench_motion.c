@@ -6,43 +6,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { KEYS = 100, RECORD_BYTES = 111, FRAMES = 2000 };
-
-static void write_key(uint8_t *record, const char *name, uint32_t key, uint32_t bone) {
-    static const uint8_t points[4] = {64, 10, 100, 120};
-    uint32_t frame = key * 10;
-    float numbers[7] = {(float)(key % 7) * 0.05f,
-                        (float)(bone % 5) * 0.03f,
-                        (float)(key % 3) * 0.1f,
-                        (float)(key % 5) * 0.1f,
-                        (float)(bone % 3) * 0.1f,
-                        0.1f,
-                        1};
-    strncpy((char *)record, name, DFM_VMD_NAME_BYTES);
-    memcpy(record + 15, &frame, 4);
-    memcpy(record + 19, numbers, sizeof numbers);
-    for (int i = 0; i < 64; i++)
-        record[47 + i] = points[i / 4 % 4];
-}
-
-/* A VMD file that moves every bone of the model; names are ASCII. */
-static uint8_t *make_motion(const dfm_pmx *pmx, size_t *size) {
-    uint32_t count = pmx->bone_count * KEYS;
-    *size = 54 + (size_t)count * RECORD_BYTES;
-    uint8_t *bytes = calloc(*size, 1);
-    if (!bytes)
-        return NULL;
-    memcpy(bytes, "Vocaloid Motion Data 0002", 25);
-    memcpy(bytes + 50, &count, 4);
-    uint8_t *record = bytes + 54;
-    for (uint32_t bone = 0; bone < pmx->bone_count; bone++) {
-        for (uint32_t key = 0; key < KEYS; key++, record += RECORD_BYTES)
-            write_key(record, pmx->bones[bone].name.data, key, bone);
-    }
-    return bytes;
-}
+enum { KEYS = 100, FRAMES = 2000 };
 
 static void report(const char *what, double *times) {
     qsort(times, FRAMES, sizeof *times, compare_doubles);
@@ -62,8 +27,8 @@ int main(void) {
     if (dfm_model_load(bytes, size, &dfm_pmx_default_limits, &model, NULL) != DFM_OK)
         return 1;
     free(bytes);
-    bytes = make_motion(&model->pmx, &size);
-    if (!bytes || dfm_motion_load(bytes, size, &motion, NULL) != DFM_OK ||
+    bytes = motion_bytes(&model->pmx, KEYS, &size);
+    if (dfm_motion_load(bytes, size, &motion, NULL) != DFM_OK ||
         dfm_motion_bind(motion, model, &binding, NULL) != DFM_OK)
         return 1;
     free(bytes);

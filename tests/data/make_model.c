@@ -1,4 +1,4 @@
-/* make-model: writes one of the generated models to a file. */
+/* make-model: writes one of the generated models, or a motion for one, to a file. */
 #include "tests/data/models.h"
 
 #include <getopt.h>
@@ -8,10 +8,12 @@
 
 static const char usage[] =
     "usage: make-model figure|grid|odd|legs440 [options] OUT.pmx\n"
+    "       make-model motion [--bones N] [--keys N] OUT.vmd\n"
     "  --version 2.0|2.1   odd: PMX version (default 2.1)\n"
     "  --utf8              text in UTF-8 instead of UTF-16\n"
     "  --vertices N        grid: vertices (default 30000)\n"
-    "  --bones N           grid: bones (default 200)\n"
+    "  --bones N           grid: bones (default 200); motion: of the grid whose bones it moves\n"
+    "  --keys N            motion: keys of each bone, 10 frames apart (default 101)\n"
     "  --chain N           grid: bones in a chain (default 10)\n"
     "  --mix A,B,C,D       grid: percent of BDEF2, BDEF4, SDEF, QDEF (default 40,15,10,0)\n"
     "  --morphs N          grid: vertex morphs (default 0)\n"
@@ -20,6 +22,7 @@ static const char usage[] =
 
 struct arguments {
     grid_options grid;
+    uint32_t keys;
     float version;
     bool utf8;
 };
@@ -51,6 +54,9 @@ static void parse_option(int option, const char *value, struct arguments *argume
         break;
     case 'b':
         arguments->grid.bone_count = parse_number(value, 10000000);
+        break;
+    case 'k':
+        arguments->keys = parse_number(value, 10000);
         break;
     case 'c':
         arguments->grid.chain_length = parse_number(value, 10000000);
@@ -97,34 +103,54 @@ static dfm_pmx make(dfm_arena *arena, const char *kind, const struct arguments *
     return pmx;
 }
 
-static void save(const char *path, const dfm_pmx *pmx) {
-    size_t size;
-    uint8_t *bytes = model_bytes(pmx, NULL, &size);
+static uint8_t *make_motion(dfm_arena *arena, struct arguments *arguments, size_t *size) {
+    arguments->grid.vertex_count = 1;
+    dfm_pmx pmx = model_grid(arena, &arguments->grid);
+    return motion_bytes(&pmx, arguments->keys, size);
+}
+
+static uint8_t *make_model(dfm_arena *arena, const char *kind, const struct arguments *arguments,
+                           size_t *size) {
+    dfm_pmx pmx = make(arena, kind, arguments);
+    return model_bytes(&pmx, NULL, size);
+}
+
+static void save(const char *path, const uint8_t *bytes, size_t size) {
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(bytes, 1, size, file) != size || fclose(file) != 0) {
         perror(path);
         exit(1);
     }
-    free(bytes);
 }
 
 int main(int argc, char **argv) {
     static const struct option options[] = {
-        {"version", required_argument, NULL, 'V'},  {"utf8", no_argument, NULL, '8'},
-        {"vertices", required_argument, NULL, 'v'}, {"bones", required_argument, NULL, 'b'},
-        {"chain", required_argument, NULL, 'c'},    {"mix", required_argument, NULL, 'x'},
-        {"morphs", required_argument, NULL, 'm'},   {"uvs", required_argument, NULL, 'u'},
-        {"shuffled", no_argument, NULL, 's'},       {0},
+        {"version", required_argument, NULL, 'V'},
+        {"utf8", no_argument, NULL, '8'},
+        {"vertices", required_argument, NULL, 'v'},
+        {"bones", required_argument, NULL, 'b'},
+        {"chain", required_argument, NULL, 'c'},
+        {"mix", required_argument, NULL, 'x'},
+        {"morphs", required_argument, NULL, 'm'},
+        {"uvs", required_argument, NULL, 'u'},
+        {"shuffled", no_argument, NULL, 's'},
+        {"keys", required_argument, NULL, 'k'},
+        {0},
     };
-    struct arguments arguments = {.grid = grid_default_options(30000, 200), .version = 2.1f};
+    struct arguments arguments = {
+        .grid = grid_default_options(30000, 200), .keys = 101, .version = 2.1f};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         parse_option(option, optarg, &arguments);
     if (argc - optind != 2)
         fail("a kind and a file are wanted");
+    const char *kind = argv[optind];
     dfm_arena arena = {0};
-    dfm_pmx pmx = make(&arena, argv[optind], &arguments);
-    save(argv[optind + 1], &pmx);
+    size_t size;
+    uint8_t *bytes = strcmp(kind, "motion") == 0 ? make_motion(&arena, &arguments, &size)
+                                                 : make_model(&arena, kind, &arguments, &size);
+    save(argv[optind + 1], bytes, size);
+    free(bytes);
     dfm_arena_free(&arena);
     return 0;
 }
