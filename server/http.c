@@ -29,8 +29,9 @@ enum {
     QUIESCE_S = 1,         /* how long the HTTP thread may take to stop accepting */
     DESCRIPTORS_KEPT = 64, /* for all that is no connection */
     READ_BYTES = 8 * 1024,
-    /* Enough that no worker idles while the HTTP thread is at another answer. */
-    FINISHED_PER_WORKER = 3,
+    /* Results that wait to be sent push one another, and the bind data, out of the CPU's cache: one
+     * is enough that a worker goes on while the HTTP thread sends. */
+    FINISHED_PER_WORKER = 1,
     TARGET_BYTES = 512,   /* longer request targets are malloc'ed */
     EXCHANGES_KEPT = 1024 /* finished ones kept for the next request */
 };

@@ -85,3 +85,35 @@ compare '30,000 vertices, binary pose of 300 bones' 30000 300 pose 6
 compare '30,000 vertices, JSON of 300 bones, 6 digits' 30000 300 json 6
 compare '30,000 vertices, JSON of 300 bones, 17 digits' 30000 300 json 17
 compare '2,000 vertices, JSON of 20 bones, 6 digits' 2000 20 json 6
+
+# One long answer: its bytes a second, with curl reading it on the same cores. nginx sends a file of as
+# many bytes from memory.
+speed() { # curl's arguments: MB a second
+    curl -sS -f -o /dev/null -w '%{speed_download}\n' "$@" | awk '{ printf "%.0f\n", $1 / 1e6 }'
+}
+
+stream() { # NAME VERTICES BONES FRAMES QUERY BYTES
+    id=$(upload "$2" "$3")
+    "$build/make-model" motion --bones "$3" "$work/motion.vmd" >/dev/null
+    motion=$(curl -sS --data-binary "@$work/motion.vmd" "$url/motions" | sed 's/.*"id": *"\([0-9a-f]*\)".*/\1/')
+    body="{\"motion\":\"$motion\",\"frames\":{\"start\":0,\"end\":$(($4 - 1))}}"
+    head -c "$6" /dev/zero >"$work/www/frames"
+    : >"$work/nginx.rates"
+    : >"$work/deformd.rates"
+    for _ in $(seq "$rounds"); do
+        speed "http://127.0.0.1:$port/frames" >>"$work/nginx.rates"
+        speed -H 'Content-Type: application/json' -d "$body" "$url/models/$id/deform$5" >>"$work/deformd.rates"
+    done
+    a=$(middle <"$work/nginx.rates") b=$(middle <"$work/deformd.rates")
+    awk -v name="$1" -v bytes="$6" -v a="$a" -v b="$b" 'BEGIN {
+        printf "| %-44s | %10d | %5d | %5d | %3.0f %% |\n", name, bytes, a, b, 100 * b / a }'
+    rm "$work/www/frames"
+}
+
+echo
+echo '| frames of a motion in one answer, curl on the same cores | bytes | nginx MB/s | deformd MB/s | ratio |'
+echo '| --- | --- | --- | --- | --- |'
+frames=$(awk -v s="${BENCH_SECONDS:-3}" 'BEGIN { n = int(400 * s); print (n < 40 ? 40 : n > 1200 ? 1200 : n) }')
+stream '30,000 vertices, 100 bones, raw' 30000 100 "$frames" '' $((frames * 720000))
+stream '30,000 vertices, 100 bones, f16 planar positions' 30000 100 "$frames" \
+    '?attributes=position&layout=planar&components=f16' $((frames * 180000))
