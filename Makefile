@@ -276,6 +276,25 @@ oclgrind-run: $(BUILD)/tests/core/test_skinner_opencl
 		--log $(BUILD)/oclgrind.log $<
 	@cat $(BUILD)/oclgrind.log && test ! -s $(BUILD)/oclgrind.log
 
+# The NEON kernel, cross-compiled and run by an emulator: half a minute.
+NEON_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+NEON := build/neon/variants
+NEON_CC := aarch64-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -I. -O3 -fno-math-errno -fno-trapping-math $(WARNINGS)
+NEON_SOURCES := tests/kernels/variants.c tests/reference/reference.c \
+	$(addprefix tests/data/,build.c model_grid.c compare.c) $(wildcard kernels/*.c core/rig/*.c) \
+	$(addprefix core/,arena.c deform.c layout.c model.c morph.c names.c pmx_read.c pmx_weights.c pmx_write.c \
+	pose.c skin_bind.c skinner.c skinner_cpu.c status.c text.c warnings.c workspace.c)
+.PHONY: neon-test neon-run
+neon-test:
+	@tests/deps.sh make $(NEON_PACKAGES)
+	@$(MAKE) --no-print-directory neon-run
+neon-run: $(NEON)
+	qemu-aarch64 -L /usr/aarch64-linux-gnu $(NEON) neon
+$(NEON): $(NEON_SOURCES) $(wildcard kernels/*.h core/*.h core/rig/*.h)
+	@mkdir -p $(@D)
+	$(call say,CC) $(NEON_CC) -ffp-contract=fast -c kernels/skin_neon.c -o $@.o && \
+		$(NEON_CC) -ffp-contract=off $(filter-out kernels/skin_neon.c,$(NEON_SOURCES)) $@.o -lm -o $@
+
 PREFIX ?= /usr/local
 install: $(BUILD)/deformd
 	install -D -m 0755 $(BUILD)/deformd $(DESTDIR)$(PREFIX)/bin/deformd

@@ -169,7 +169,7 @@ static dfm_status write_attributes(const dfm_pmx *pmx, dfm_workspace *w, const d
 static const uint64_t batch_bytes_max = 4 << 20;
 
 uint32_t dfm_deform_batch(const dfm_deform_target *target, uint64_t frame_bytes) {
-    if (target->skinner->backend != &dfm_skinner_opencl)
+    if (!target->skinner->backend->batches)
         return 1;
     uint64_t fit = frame_bytes > 0 ? batch_bytes_max / frame_bytes : 1;
     return fit < 1 ? 1 : fit > DFM_DEFORM_BATCH_MAX ? DFM_DEFORM_BATCH_MAX : (uint32_t)fit;

@@ -55,6 +55,7 @@ typedef struct dfm_skin_binding dfm_skin_binding;
 
 typedef struct dfm_skinner_backend {
     const char *name; /* "cpu", "opencl" */
+    bool batches;     /* many jobs at once cost less than one by one */
     /* Failures: OpenCL: DFM_ERROR_UNAVAILABLE, no kernel is to be had here, with the reason. */
     dfm_status (*open)(const dfm_skinner_options *options, dfm_skinner **skinner, dfm_error *error);
     /* `bind` data outlives the binding. Failures: NO_MEMORY, BACKEND. */

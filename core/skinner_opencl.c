@@ -404,6 +404,7 @@ static dfm_status opencl_run(dfm_skinner *skinner, dfm_skin_binding *binding, ui
 
 const dfm_skinner_backend dfm_skinner_opencl = {
     .name = "opencl",
+    .batches = true,
     .open = opencl_open,
     .bind = opencl_bind,
     .run = opencl_run,
