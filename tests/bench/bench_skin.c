@@ -7,8 +7,10 @@
 #include "tests/data/real.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SAMPLES_MAX = 20000, VARIANTS_MAX = 8 };
 
@@ -193,6 +195,155 @@ static void report_real(void) {
     real_models_free(&models);
 }
 
+/* --- threads -----------------------------------------------------------------------------------
+ */
+
+enum { THREADS_MAX = 64 };
+
+/* A share of a frame: as the worker pool shares out a large model, whole blocks. */
+typedef struct share {
+    const bench *b;
+    dfm_skin_kernel *kernel; /* NULL: the stream bound */
+    uint32_t index, count;
+    pthread_barrier_t *begin, *end;
+} share;
+
+static void do_share(const share *s) {
+    const dfm_skin_bind *bind = s->b->bind;
+    uint32_t first = (uint32_t)((uint64_t)bind->block_count * s->index / s->count);
+    uint32_t past = (uint32_t)((uint64_t)bind->block_count * (s->index + 1) / s->count);
+    if (s->kernel) {
+        dfm_skin_args args = args_of(s->b);
+        args.blocks += first;
+        args.vertex += (size_t)first * DFM_LANES;
+        args.block_count = past - first;
+        s->kernel(&args);
+        return;
+    }
+    dfm_skin_bind part = *bind;
+    part.blocks += first;
+    part.vertex += (size_t)first * DFM_LANES;
+    part.block_count = past - first;
+    if (past < bind->block_count)
+        part.row_count = bind->blocks[past].row;
+    part.vertex_count = bind->vertex_count / s->count;
+    stream(&part, s->b->frame + (size_t)24 * part.vertex_count * s->index);
+}
+
+static void *work(void *argument) {
+    const share *s = argument;
+    for (;;) {
+        pthread_barrier_wait(s->begin);
+        do_share(s);
+        pthread_barrier_wait(s->end);
+    }
+    return NULL;
+}
+
+static double time_shares(share *shares, uint32_t count, dfm_skin_kernel *kernel) {
+    for (uint32_t i = 0; i < count; i++)
+        shares[i].kernel = kernel;
+    double start = now_us();
+    if (count > 1)
+        pthread_barrier_wait(shares->begin);
+    do_share(&shares[0]);
+    if (count > 1)
+        pthread_barrier_wait(shares->end);
+    return now_us() - start;
+}
+
+/* One thread against one a core, and what the memory gives to as many. */
+static void report_threads(uint32_t vertices) {
+    static double times[4][SAMPLES_MAX];
+    static share many[THREADS_MAX];
+    static pthread_barrier_t begin, end;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t count = cores < 2 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (uint32_t)cores;
+    grid_options options = grid_default_options(vertices, 300);
+    bench b = open_grid(&options);
+    const dfm_deform_target target = {.model = b.model, .bind = b.bind};
+    dfm_deform_times ignored = {0};
+    if (dfm_deform_solve(&target, &b.workspace, &ignored, NULL) != DFM_OK)
+        stop("the pose does not solve");
+    pthread_barrier_init(&begin, NULL, count);
+    pthread_barrier_init(&end, NULL, count);
+    share one = {.b = &b, .count = 1};
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_t thread;
+        many[i] = (share){.b = &b, .index = i, .count = count, .begin = &begin, .end = &end};
+        if (i > 0 && pthread_create(&thread, NULL, work, &many[i]) != 0)
+            stop("no thread");
+    }
+    size_t fastest = 0, samples = 0;
+    while (!dfm_skin_variants[fastest].supported())
+        fastest++;
+    dfm_skin_kernel *kernel = dfm_skin_variants[fastest].kernel;
+    double until = now_us() + 3e6 * bench_seconds();
+    while (samples < SAMPLES_MAX && (samples < 3 || now_us() < until)) {
+        times[0][samples] = time_shares(&one, 1, kernel);
+        times[1][samples] = time_shares(many, count, kernel);
+        times[2][samples] = time_shares(&one, 1, NULL);
+        times[3][samples++] = time_shares(many, count, NULL);
+    }
+    double ms[4];
+    for (int i = 0; i < 4; i++)
+        ms[i] = median(times[i], samples) / 1e3;
+    printf("| %-7s | %8u | %7u | %6.2f | %6.2f | %4.2fx | %4.2fx |\n",
+           dfm_skin_variants[fastest].name, vertices, count, ms[0], ms[1], ms[0] / ms[1],
+           ms[2] / ms[3]);
+    fflush(stdout);
+} /* the threads wait for more: nothing is freed */
+
+/* --- morphs ------------------------------------------------------------------------------------
+ */
+
+/* The whole deform of a pose with this many active morphs, each of a tenth of the vertices. */
+static void report_morphs(uint32_t morphs, uint32_t active) {
+    static double times[SAMPLES_MAX];
+    static double without;
+    grid_options options = grid_default_options(30000, 300);
+    options.morph_count = morphs;
+    bench b = open_grid(&options);
+    dfm_deform_target target = {.model = b.model, .bind = b.bind};
+    const dfm_skinner_options one = {.worker_count = 1};
+    dfm_deform_times ignored = {0};
+    if (dfm_skinner_open(&dfm_skinner_cpu, &one, &target.skinner, NULL) != DFM_OK ||
+        dfm_skinner_bind(target.skinner, b.bind, &target.binding, NULL) != DFM_OK)
+        stop("no skinner");
+    for (uint32_t i = 0; i < active; i++)
+        b.workspace.pose.morph_weights[i] = 0.5;
+    size_t samples = 0;
+    double until = now_us() + 1e6 * bench_seconds();
+    while (samples < SAMPLES_MAX && (samples < 3 || now_us() < until)) {
+        double start = now_us();
+        if (dfm_deform(&target, &b.workspace, 0, &b.layout, b.frame, &ignored, NULL) != DFM_OK)
+            stop("a deform failed");
+        times[samples++] = now_us() - start;
+    }
+    double us = median(times, samples);
+    if (active == 0)
+        without = us;
+    uint32_t offsets = active * 3000;
+    printf("| %6u | %6u | %8u | %8.1f | ", morphs, active, offsets, us);
+    if (active > 0)
+        printf("%5.2f |\n", 1e3 * (us - without) / offsets);
+    else
+        printf("      |\n");
+    fflush(stdout);
+    dfm_skinner_unbind(target.skinner, target.binding);
+    dfm_skinner_close(target.skinner);
+    close_bench(&b);
+}
+
+static void report_all_morphs(void) {
+    printf("\n| morphs, 30,000 vertices: in the model | active | active offsets | us a deform | ns "
+           "an offset |\n| --- | --- | --- | --- | --- |\n");
+    static const uint32_t rows[][2] = {{1, 0},    {500, 0},   {500, 1},
+                                       {500, 10}, {500, 100}, {500, 500}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        report_morphs(rows[i][0], rows[i][1]);
+}
+
 int main(void) {
     printf("| %-28s | vertices | bones | stream |", "skin, ns a vertex, one thread");
     for (size_t i = 0; i < dfm_skin_variant_count; i++)
@@ -218,5 +369,11 @@ int main(void) {
         report_grid("mix", grid_default_options(sizes[i], 300));
     for (size_t i = 0; i < sizeof bones / sizeof *bones; i++)
         report_grid("mix", grid_default_options(30000, bones[i]));
+    report_all_morphs();
+    printf(
+        "\n| threads | vertices | threads | one, ms | all, ms | gain | gain of streaming alone |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |\n");
+    report_threads(30000);
+    report_threads(1000000);
     return 0;
 }
