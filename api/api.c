@@ -21,9 +21,10 @@ dfm_api *dfm_api_create(const dfm_api_config *config) {
     api->config = *config;
     api->workers = calloc(config->worker_count, sizeof *api->workers);
     api->metrics = dfm_metrics_create();
+    api->library = dfm_library_create(config);
     for (uint32_t i = 0; api->workers && i < config->worker_count; i++)
         api->workers[i].scratch.limits = config->json;
-    if (api->workers && api->metrics)
+    if (api->workers && api->metrics && api->library)
         return api;
     dfm_api_free(api);
     return NULL;
@@ -45,6 +46,7 @@ void dfm_api_free(dfm_api *api) {
     }
     free(api->workers);
     dfm_metrics_free(api->metrics);
+    dfm_library_free(api->library);
     free(api);
 }
 
@@ -198,6 +200,25 @@ static bool admit_body(const dfm_api *api, const dfm_api_request *request, int64
     return false;
 }
 
+/* Routes of one item; its id where it can be one. False: of none. */
+static bool find_item(const dfm_api_request *request, dfm_store_kind *kind,
+                      char id[DFM_ID_DIGITS + 1]) {
+    const char *name = request->route->name;
+    if (!strstr(name, "{id}"))
+        return false;
+    *kind = strstr(name, " /motions/") ? DFM_STORE_MOTION : DFM_STORE_MODEL;
+    memcpy(id, dfm_route_find(request->method, request->path).id, DFM_ID_DIGITS + 1);
+    return id[0] != 0;
+}
+
+/* Whether the item must come from a store before the request's own lane works with it. */
+static bool must_load(const dfm_api *api, const dfm_api_request *request) {
+    dfm_store_kind kind;
+    char id[DFM_ID_DIGITS + 1];
+    return api->config.store && request->route->lane != DFM_LANE_LOAD &&
+           find_item(request, &kind, id) && dfm_library_must_ask(api->library, kind, id);
+}
+
 dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_t content_length,
                             dfm_api_response *response) {
     dfm_admission admission = {0};
@@ -211,12 +232,28 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
         admit_deadline(api, request, &problem) && admit_accept(request, &query, &problem) &&
         admit_body(api, request, content_length, &admission, &problem)) {
         admission.lane = request->route->lane;
+        admission.loads_first = must_load(api, request);
         return admission;
     }
     dfm_problem_respond(&problem, request, response);
     if (problem.code == DFM_PROBLEM_METHOD_NOT_ALLOWED)
         dfm_response_header(response, "Allow", "%s", allow);
     return (dfm_admission){.answered = true};
+}
+
+void dfm_api_load(const dfm_api *api, const dfm_api_request *request) {
+    dfm_store_kind kind;
+    char id[DFM_ID_DIGITS + 1];
+    dfm_resident *resident = NULL;
+    dfm_stored_motion *stored = NULL;
+    if (!find_item(request, &kind, id))
+        return;
+    if (kind == DFM_STORE_MODEL)
+        dfm_library_get_model(api->library, id, &resident, NULL);
+    else
+        dfm_library_get_motion(api->library, id, &stored, NULL);
+    dfm_resident_release(resident);
+    dfm_stored_motion_release(stored);
 }
 
 /* --- handling ------------------------------------------------------------------------------- */
@@ -274,7 +311,7 @@ dfm_resident *dfm_call_resident(dfm_call *call) {
     dfm_error error = {0};
     if (!has_id(call, DFM_PROBLEM_MODEL_NOT_FOUND))
         return NULL;
-    if (dfm_cache_get(call->api->config.cache, call->id, &resident, &error) == DFM_OK)
+    if (dfm_library_get_model(call->api->library, call->id, &resident, &error) == DFM_OK)
         return resident;
     dfm_call_fail_core(call, DFM_SUBJECT_MODEL, &error);
     return NULL;
@@ -285,10 +322,24 @@ dfm_stored_motion *dfm_call_motion(dfm_call *call) {
     dfm_error error = {0};
     if (!has_id(call, DFM_PROBLEM_MOTION_NOT_FOUND))
         return NULL;
-    if (dfm_motion_store_get(call->api->config.motions, call->id, &stored, &error) == DFM_OK)
+    if (dfm_library_get_motion(call->api->library, call->id, &stored, &error) == DFM_OK)
         return stored;
     dfm_call_fail_core(call, DFM_SUBJECT_MOTION, &error);
     return NULL;
+}
+
+void dfm_call_list(dfm_call *call, dfm_store_kind kind) {
+    uint64_t limit;
+    const char *cursor;
+    cJSON *document;
+    dfm_error error = {0};
+    if (!dfm_query_page(&call->query, &limit, &cursor, &call->problem))
+        dfm_call_fail(call);
+    else if (dfm_library_list(call->api->library, kind, cursor, limit, &document, &error) == DFM_OK)
+        dfm_call_document(call, 200, NULL, document);
+    else
+        dfm_call_fail_core(call, kind == DFM_STORE_MODEL ? DFM_SUBJECT_MODEL : DFM_SUBJECT_MOTION,
+                           &error);
 }
 
 /* What a Content-Length can say. */

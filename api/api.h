@@ -47,19 +47,21 @@ typedef struct dfm_buffers {
 } dfm_buffers;
 
 typedef struct dfm_api_config {
-    const char *version;         /* "0.1.0" */
-    const char *build;           /* "release, gcc 12.2.0" */
-    dfm_settings defaults;       /* settings of an upload that names none */
-    bool strict_mode;            /* gpu without a kernel is 503, not the CPU skinner */
-    size_t max_upload_bytes;     /* POST /models and /motions */
-    size_t max_json_bytes;       /* JSON bodies */
-    size_t max_pose_bytes;       /* binary poses and VPD */
-    dfm_json_limits json;        /* JSON bodies */
-    uint64_t max_frames;         /* of one deform; 0 = none */
-    uint64_t max_result_bytes;   /* one response; 0 = none */
-    size_t buffer_bytes;         /* all that `buffers` have: what a request needs of them at one
-                                    time, its body included, cannot be more; 0 = any size */
-    uint64_t request_timeout_ms; /* cap and default of Request-Timeout-Ms; 0 = none */
+    const char *version;           /* "0.1.0" */
+    const char *build;             /* "release, gcc 12.2.0" */
+    dfm_settings defaults;         /* settings of an upload that names none */
+    const struct dfm_store *store; /* borrowed; NULL: uploads live in memory only */
+    uint64_t store_check_ms;       /* how old a look at the store may be that a request relies on */
+    bool strict_mode;              /* gpu without a kernel is 503, not the CPU skinner */
+    size_t max_upload_bytes;       /* POST /models and /motions */
+    size_t max_json_bytes;         /* JSON bodies */
+    size_t max_pose_bytes;         /* binary poses and VPD */
+    dfm_json_limits json;          /* JSON bodies */
+    uint64_t max_frames;           /* of one deform; 0 = none */
+    uint64_t max_result_bytes;     /* one response; 0 = none */
+    size_t buffer_bytes;           /* all that `buffers` have: what a request needs of them at one
+                                      time, its body included, cannot be more; 0 = any size */
+    uint64_t request_timeout_ms;   /* cap and default of Request-Timeout-Ms; 0 = none */
     uint32_t worker_count;
     dfm_cache *cache;             /* borrowed */
     dfm_motion_store *motions;    /* borrowed */
@@ -67,11 +69,14 @@ typedef struct dfm_api_config {
     dfm_buffers buffers;
     void (*read_gauges)(void *context, dfm_gauges *gauges); /* NULL: all are 0 */
     void *gauges_context;
+    void (*note)(void *context, const char *message); /* for the log; NULL: nobody reads */
+    void *note_context;
     bool (*ready)(void *context); /* /readyz: false while draining or loading */
     void *ready_context;
 } dfm_api_config;
 
 typedef struct dfm_api dfm_api;
+typedef struct dfm_library dfm_library;
 
 /* Request headers that mean something here; NULL where absent. Borrowed until dfm_api_handle is
  * through. */
@@ -143,6 +148,7 @@ typedef struct dfm_api_response {
 typedef struct dfm_admission {
     bool answered; /* the response is complete (404, 405, 413, 415, ...): send it, drop the body */
     dfm_lane lane;
+    bool loads_first; /* on the load lane: dfm_api_load, before it goes on to its own lane */
     bool takes_body;
     bool takes_multipart;  /* multipart/form-data: hand the field "file" over as the body */
     bool gzip;             /* the body is compressed: inflate it, under the same limit */
@@ -157,6 +163,10 @@ void dfm_api_free(dfm_api *api);
  * Sets request_id, deadline_ns and route. Cheap and without waiting; called on the HTTP thread. */
 dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_t content_length,
                             dfm_api_response *response);
+
+/* Brings what the request is about into memory, so that no worker waits for a store. What goes
+ * wrong is for handle to find again. */
+void dfm_api_load(const dfm_api *api, const dfm_api_request *request);
 
 /* Answers an admitted request. Blocks for as long as the work takes. */
 void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_response *response);

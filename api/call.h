@@ -5,6 +5,7 @@
 #ifndef DFM_API_CALL_H
 #define DFM_API_CALL_H
 
+#include "api/library.h"
 #include "api/pose_json.h"
 #include "api/routes.h"
 #include "core/workspace.h"
@@ -29,6 +30,7 @@ struct dfm_api {
     dfm_api_config config;
     dfm_api_worker *workers; /* config.worker_count */
     dfm_metrics *metrics;
+    dfm_library *library;
 };
 
 typedef struct dfm_call {
@@ -68,6 +70,9 @@ bool dfm_call_check_result(dfm_call *call, uint64_t size);
  * body: without this check a request that cannot would be told to come again for ever. False:
  * call->problem (413). */
 bool dfm_call_check_room(dfm_call *call, uint64_t first, uint64_t second);
+
+/* Answers a list of models or motions, a page of it. */
+void dfm_call_list(dfm_call *call, dfm_store_kind kind);
 
 /* A pooled buffer for a result of `size` bytes (dfm_response_capacity); NULL: call->problem says
  * that it is too large (413) or that there is no room for it now (503). */

@@ -105,20 +105,6 @@ cJSON *dfm_document_model(const dfm_resident *resident, const dfm_skinners *skin
     return dfm_doc_done(&doc, root);
 }
 
-cJSON *dfm_document_models(dfm_resident *const *residents, size_t count, bool more,
-                           const dfm_skinners *skinners) {
-    dfm_doc doc = {0};
-    cJSON *root = dfm_doc_object(&doc);
-    cJSON *list = dfm_doc_add_array(&doc, root, "models");
-    for (size_t i = 0; i < count && !doc.failed; i++)
-        dfm_doc_add(&doc, list, NULL, build_model(&doc, residents[i], skinners));
-    if (more && count > 0)
-        dfm_doc_add_string(&doc, root, "next", residents[count - 1]->id.text);
-    else
-        dfm_doc_add_null(&doc, root, "next");
-    return dfm_doc_done(&doc, root);
-}
-
 /* --- bones ---------------------------------------------------------------------------------- */
 
 static void add_tail(dfm_doc *doc, cJSON *item, const dfm_pmx_bone *bone) {

@@ -13,10 +13,6 @@ extern const char *const dfm_weights_words[]; /* by dfm_weights_mode */
 
 cJSON *dfm_document_model(const dfm_resident *resident, const dfm_skinners *skinners);
 
-/* {"models": [...], "next": id or null} */
-cJSON *dfm_document_models(dfm_resident *const *residents, size_t count, bool more,
-                           const dfm_skinners *skinners);
-
 cJSON *dfm_document_bones(const dfm_model *model);     /* {"bones": [...]} */
 cJSON *dfm_document_materials(const dfm_model *model); /* {"textures": [...], "materials": [...]} */
 

@@ -37,12 +37,12 @@ static bool fail_motion(const dfm_error *error, dfm_problem *problem) {
 }
 
 /* The body has been read: `poses` says which frames of which motion. */
-static bool open_motion(dfm_frames *frames, dfm_motion_store *motions, dfm_api_worker *worker,
+static bool open_motion(dfm_frames *frames, dfm_library *library, dfm_api_worker *worker,
                         dfm_problem *problem) {
     dfm_error error = {0};
     dfm_motion_frames *asked = &frames->poses.motion;
     frames->form = DFM_FRAMES_MOTION;
-    if (dfm_motion_store_get(motions, asked->id, &frames->motion, &error) != DFM_OK ||
+    if (dfm_library_get_motion(library, asked->id, &frames->motion, &error) != DFM_OK ||
         dfm_motion_bind(frames->motion->motion, frames->model, &frames->binding, &error) != DFM_OK)
         return fail_motion(&error, problem);
     if (!dfm_motion_frames_count(asked, frames->motion->motion->vmd.last_frame, problem))
@@ -61,7 +61,7 @@ static bool begin_json(dfm_pose_reader *reader, const dfm_frames *frames, bool i
            no_memory(problem);
 }
 
-static bool open_json(dfm_frames *frames, dfm_motion_store *motions, bool ignore_unknown,
+static bool open_json(dfm_frames *frames, dfm_library *library, bool ignore_unknown,
                       dfm_api_worker *worker, dfm_problem *problem) {
     dfm_pose_reader reader;
     if (!begin_json(&reader, frames, ignore_unknown, worker, problem) ||
@@ -69,7 +69,7 @@ static bool open_json(dfm_frames *frames, dfm_motion_store *motions, bool ignore
         return false;
     frames->count = frames->poses.count;
     frames->unmatched = reader.unmatched;
-    return !frames->poses.is_motion || open_motion(frames, motions, worker, problem);
+    return !frames->poses.is_motion || open_motion(frames, library, worker, problem);
 }
 
 static bool load_json(const dfm_frames *frames, uint64_t index, dfm_api_worker *worker,
@@ -129,7 +129,7 @@ static bool open_form(dfm_frames *frames, const dfm_call *call, bool ignore_unkn
         return open_binary(frames, DFM_POSE_FORMAT_MATRICES, worker, problem);
     if (type && dfm_media_is(type, DFM_MEDIA_VPD))
         return open_vpd(frames, worker, problem);
-    return open_json(frames, call->api->config.motions, ignore_unknown, worker, problem);
+    return open_json(frames, call->api->library, ignore_unknown, worker, problem);
 }
 
 bool dfm_frames_open(dfm_frames *frames, dfm_call *call, const dfm_model *model,

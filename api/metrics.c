@@ -1,6 +1,6 @@
 #include "api/metrics.h"
 
-#include "api/api.h"
+#include "api/call.h"
 #include "api/problem.h"
 #include "api/routes.h"
 
@@ -248,8 +248,26 @@ static void print_build(FILE *out, const struct dfm_api_config *config) {
             config->skinners->opencl ? "available" : "unavailable");
 }
 
-char *dfm_metrics_print(const dfm_metrics *metrics, const struct dfm_api_config *config,
-                        size_t *size) {
+static void print_store(FILE *out, dfm_library *library) {
+    dfm_library_stats stats = dfm_library_get_stats(library);
+    if (!stats.has_store)
+        return;
+    print_one(out, "deformd_store_up", "gauge", "1: the last call to the store went well.",
+              !stats.failing);
+    print_one(out, "deformd_store_loads_total", "counter", "Files that were read from the store.",
+              stats.loads);
+    print_one(out, "deformd_store_checks_total", "counter",
+              "Looks at what the store says of an item in memory.", stats.checks);
+    print_one(out, "deformd_store_puts_total", "counter", "Uploads that the store has.",
+              stats.puts);
+    print_one(out, "deformd_store_removes_total", "counter", "Items removed from the store.",
+              stats.removes);
+    print_one(out, "deformd_store_failures_total", "counter",
+              "Calls to the store that failed, and files in it that were damaged.", stats.failures);
+}
+
+char *dfm_metrics_print(const struct dfm_api *api, size_t *size) {
+    const dfm_api_config *config = &api->config;
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
     if (!out)
@@ -258,9 +276,10 @@ char *dfm_metrics_print(const dfm_metrics *metrics, const struct dfm_api_config 
     if (config->read_gauges)
         config->read_gauges(config->gauges_context, &gauges);
     print_build(out, config);
-    print_requests(out, metrics);
+    print_requests(out, api->metrics);
     print_gauges(out, &gauges);
     print_caches(out, config);
+    print_store(out, api->library);
     bool good = !ferror(out);
     good &= fclose(out) == 0;
     if (good)

@@ -57,10 +57,9 @@ void dfm_metrics_count(dfm_metrics *metrics, const dfm_metrics_request *request)
 /* A device or kernel that failed, in a request or in the middle of a stream. */
 void dfm_metrics_count_backend_failure(dfm_metrics *metrics);
 
-struct dfm_api_config;
+struct dfm_api;
 
 /* The text, in version 0.0.4 of the exposition format; the caller frees it. NULL: no memory. */
-char *dfm_metrics_print(const dfm_metrics *metrics, const struct dfm_api_config *config,
-                        size_t *size);
+char *dfm_metrics_print(const struct dfm_api *api, size_t *size);
 
 #endif

@@ -42,33 +42,6 @@ bool dfm_models_check_settings(const dfm_query *query, dfm_problem *problem) {
     return read_query_settings(query, &(dfm_settings){0}, &wanted, problem);
 }
 
-/* --strict-mode: a model may not be set to gpu where no kernel is to be had. */
-static bool strict_allows(dfm_call *call, dfm_mode mode) {
-    const dfm_api_config *config = &call->api->config;
-    if (!config->strict_mode || mode != DFM_MODE_GPU || config->skinners->opencl)
-        return true;
-    dfm_problem_set(&call->problem, DFM_PROBLEM_OPENCL_UNAVAILABLE, "%s",
-                    config->skinners->opencl_unavailable);
-    dfm_call_fail(call);
-    return false;
-}
-
-/* The mode that an upload would leave the model in: where the bytes are here already and the query
- * names none, that is the model's own. */
-static dfm_mode mode_after_upload(const dfm_call *call, const struct wanted *wanted) {
-    if (wanted->given.mode || !call->api->config.strict_mode)
-        return wanted->settings.mode;
-    uint8_t digest[DFM_DIGEST_BYTES];
-    dfm_id id;
-    dfm_resident *resident;
-    dfm_digest(call->request->body, call->request->body_bytes, digest, &id);
-    if (dfm_cache_get(call->api->config.cache, id.text, &resident, NULL) != DFM_OK)
-        return wanted->settings.mode;
-    dfm_mode mode = resident->settings.mode;
-    dfm_resident_release(resident);
-    return mode;
-}
-
 /* --- a model -------------------------------------------------------------------------------- */
 
 static void answer_model(dfm_call *call, int status, const dfm_resident *resident) {
@@ -86,10 +59,9 @@ void dfm_models_upload(dfm_call *call) {
         dfm_call_fail(call);
         return;
     }
-    if (!strict_allows(call, mode_after_upload(call, &wanted)))
-        return;
-    if (dfm_cache_put(config->cache, call->request->body, call->request->body_bytes,
-                      &wanted.settings, wanted.given, &resident, &created, &error) != DFM_OK) {
+    if (dfm_library_put_model(call->api->library, call->request->body, call->request->body_bytes,
+                              &wanted.settings, wanted.given, &resident, &created,
+                              &error) != DFM_OK) {
         dfm_call_fail_core(call, DFM_SUBJECT_MODEL_FILE, &error);
         return;
     }
@@ -137,7 +109,7 @@ void dfm_models_delete(dfm_call *call) {
     dfm_error error = {0};
     if (!read_if_match(call, etag, &if_match))
         return;
-    if (dfm_cache_delete(call->api->config.cache, call->id, if_match, &error) == DFM_OK)
+    if (dfm_library_delete_model(call->api->library, call->id, if_match, &error) == DFM_OK)
         dfm_response_begin(call->response, call->request, 204);
     else
         dfm_call_fail_core(call, DFM_SUBJECT_MODEL, &error);
@@ -258,11 +230,10 @@ void dfm_models_configure(dfm_call *call) {
         dfm_call_fail(call);
         return;
     }
-    if (!read_if_match(call, etag, &if_match) ||
-        (wanted.given.mode && !strict_allows(call, wanted.settings.mode)))
+    if (!read_if_match(call, etag, &if_match))
         return;
-    if (dfm_cache_configure(call->api->config.cache, call->id, if_match, &wanted.settings,
-                            wanted.given, &resident, &error) != DFM_OK) {
+    if (dfm_library_configure(call->api->library, call->id, if_match, &wanted.settings,
+                              wanted.given, &resident, &error) != DFM_OK) {
         dfm_call_fail_core(call, DFM_SUBJECT_MODEL, &error);
         return;
     }
@@ -273,20 +244,7 @@ void dfm_models_configure(dfm_call *call) {
 /* --- the list ------------------------------------------------------------------------------- */
 
 void dfm_models_list(dfm_call *call) {
-    const dfm_api_config *config = &call->api->config;
-    uint64_t limit;
-    const char *cursor;
-    bool more;
-    if (!dfm_query_page(&call->query, &limit, &cursor, &call->problem)) {
-        dfm_call_fail(call);
-        return;
-    }
-    dfm_resident *residents[DFM_PAGE_MAX];
-    size_t count = dfm_cache_list(config->cache, cursor, limit, residents, &more);
-    dfm_call_document(call, 200, NULL,
-                      dfm_document_models(residents, count, more, config->skinners));
-    for (size_t i = 0; i < count; i++)
-        dfm_resident_release(residents[i]);
+    dfm_call_list(call, DFM_STORE_MODEL);
 }
 
 /* --- what a model consists of --------------------------------------------------------------- */

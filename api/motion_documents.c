@@ -62,19 +62,6 @@ cJSON *dfm_document_motion(const dfm_stored_motion *stored) {
     return dfm_doc_done(&doc, root);
 }
 
-cJSON *dfm_document_motions(dfm_stored_motion *const *motions, size_t count, bool more) {
-    dfm_doc doc = {0};
-    cJSON *root = dfm_doc_object(&doc);
-    cJSON *list = dfm_doc_add_array(&doc, root, "motions");
-    for (size_t i = 0; i < count && !doc.failed; i++)
-        dfm_doc_add(&doc, list, NULL, build_motion(&doc, motions[i]));
-    if (more && count > 0)
-        dfm_doc_add_string(&doc, root, "next", motions[count - 1]->id.text);
-    else
-        dfm_doc_add_null(&doc, root, "next");
-    return dfm_doc_done(&doc, root);
-}
-
 /* --- what a model has of it ----------------------------------------------------------------- */
 
 static void add_targets(dfm_doc *doc, cJSON *root, const char *key, const dfm_vmd_track *tracks,

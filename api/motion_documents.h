@@ -9,9 +9,6 @@
 
 cJSON *dfm_document_motion(const dfm_stored_motion *stored);
 
-/* {"motions": [...], "next": id or null} */
-cJSON *dfm_document_motions(dfm_stored_motion *const *motions, size_t count, bool more);
-
 /* {"motion": id, "model": id, "matched": n, "unmatched": n, "bones": {"has": [...], "lacks":
  * [...]}, "morphs":
  * ..., "ik": ...}, "has" and "lacks" said of the model. */

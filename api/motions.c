@@ -27,8 +27,8 @@ void dfm_motions_upload(dfm_call *call) {
     dfm_stored_motion *stored;
     bool created;
     dfm_error error = {0};
-    if (dfm_motion_store_put(call->api->config.motions, request->body, request->body_bytes, &stored,
-                             &created, &error) != DFM_OK) {
+    if (dfm_library_put_motion(call->api->library, request->body, request->body_bytes, &stored,
+                               &created, &error) != DFM_OK) {
         dfm_call_fail_core(call, DFM_SUBJECT_MOTION_FILE, &error);
         return;
     }
@@ -71,25 +71,14 @@ void dfm_motions_delete(dfm_call *call) {
     dfm_error error = {0};
     if (!check_if_match(call))
         return;
-    if (dfm_motion_store_delete(call->api->config.motions, call->id, &error) == DFM_OK)
+    if (dfm_library_delete_motion(call->api->library, call->id, &error) == DFM_OK)
         dfm_response_begin(call->response, call->request, 204);
     else
         dfm_call_fail_core(call, DFM_SUBJECT_MOTION, &error);
 }
 
 void dfm_motions_list(dfm_call *call) {
-    uint64_t limit;
-    const char *cursor;
-    bool more;
-    if (!dfm_query_page(&call->query, &limit, &cursor, &call->problem)) {
-        dfm_call_fail(call);
-        return;
-    }
-    dfm_stored_motion *motions[DFM_PAGE_MAX];
-    size_t count = dfm_motion_store_list(call->api->config.motions, cursor, limit, motions, &more);
-    dfm_call_document(call, 200, NULL, dfm_document_motions(motions, count, more));
-    for (size_t i = 0; i < count; i++)
-        dfm_stored_motion_release(motions[i]);
+    dfm_call_list(call, DFM_STORE_MOTION);
 }
 
 /* --- match ---------------------------------------------------------------------------------- */
@@ -122,8 +111,8 @@ void dfm_motions_match(dfm_call *call) {
     dfm_stored_motion *stored = dfm_call_motion(call);
     if (!stored)
         return;
-    if (dfm_cache_get(call->api->config.cache, dfm_query_get(&call->query, "model"), &resident,
-                      &error) == DFM_OK)
+    if (dfm_library_get_model(call->api->library, dfm_query_get(&call->query, "model"), &resident,
+                              &error) == DFM_OK)
         answer_match(call, stored, resident);
     else
         dfm_call_fail_core(call, DFM_SUBJECT_MODEL, &error);

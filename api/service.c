@@ -85,10 +85,9 @@ void dfm_service_ready(dfm_call *call) {
 }
 
 void dfm_service_metrics(dfm_call *call) {
-    const dfm_api_config *config = &call->api->config;
     dfm_api_response *response = call->response;
     size_t size;
-    char *text = dfm_metrics_print(call->api->metrics, config, &size);
+    char *text = dfm_metrics_print(call->api, &size);
     if (!text) {
         dfm_call_fail_memory(call);
         return;

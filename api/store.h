@@ -18,9 +18,11 @@
 
 enum { DFM_STORE_ABOUT_BYTES = 64 * 1024 }; /* most of an `about`, its NUL included */
 
+typedef struct dfm_store dfm_store;
+
 typedef enum dfm_store_kind { DFM_STORE_MODEL, DFM_STORE_MOTION } dfm_store_kind;
 
-typedef struct dfm_store {
+struct dfm_store {
     void *context;
     /* Durable when it returns DFM_OK. An item that is there already keeps its `about` (*created is
      * false); its bytes are compared, and replaced where they are not these, which mends a damaged
@@ -33,8 +35,9 @@ typedef struct dfm_store {
     /* Durable when it returns DFM_OK. NOT_FOUND where the item is gone. */
     dfm_status (*write_about)(void *context, dfm_store_kind kind, const dfm_id *id,
                               const char *about, dfm_error *error);
-    /* Calls `take` once with the file's size, for the memory to read it into (NULL: no room now;
-     * then NO_ROOM). The bytes are as they were found: whoever reads checks the digest. */
+    /* Calls `take` once with the file's size, for the memory to read it into (NULL: none is to be
+     * had now; then NO_MEMORY). The bytes are as they were found: whoever reads checks the digest.
+     */
     dfm_status (*read_bytes)(void *context, dfm_store_kind kind, const dfm_id *id,
                              uint8_t *(*take)(void *taker, size_t size), void *taker,
                              dfm_error *error);
@@ -42,6 +45,6 @@ typedef struct dfm_store {
     /* Up to `limit` ids > `after` (NULL: from the first), sorted. */
     dfm_status (*list)(void *context, dfm_store_kind kind, const char *after, size_t limit,
                        dfm_id *ids, size_t *count, bool *more, dfm_error *error);
-} dfm_store;
+};
 
 #endif

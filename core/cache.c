@@ -252,10 +252,10 @@ static dfm_status check_digest(dfm_cache *cache, const dfm_resident *origin, boo
     return status;
 }
 
-dfm_status dfm_cache_put(dfm_cache *cache, const uint8_t *bytes, size_t size,
-                         const dfm_settings *settings, dfm_settings_given given,
-                         dfm_resident **resident, bool *created, dfm_error *error) {
-    dfm_resident origin = {.file_bytes = size, .created_unix_s = (int64_t)time(NULL)};
+static dfm_status put(dfm_cache *cache, const uint8_t *bytes, size_t size, int64_t created_unix_s,
+                      const dfm_settings *settings, dfm_settings_given given,
+                      dfm_resident **resident, bool *created, dfm_error *error) {
+    dfm_resident origin = {.file_bytes = size, .created_unix_s = created_unix_s};
     dfm_digest(bytes, size, origin.digest, &origin.id);
     *resident = NULL;
     for (;;) {
@@ -289,6 +289,21 @@ dfm_status dfm_cache_put(dfm_cache *cache, const uint8_t *bytes, size_t size,
     }
 }
 
+dfm_status dfm_cache_put(dfm_cache *cache, const uint8_t *bytes, size_t size,
+                         const dfm_settings *settings, dfm_settings_given given,
+                         dfm_resident **resident, bool *created, dfm_error *error) {
+    return put(cache, bytes, size, (int64_t)time(NULL), settings, given, resident, created, error);
+}
+
+dfm_status dfm_cache_restore(dfm_cache *cache, const uint8_t *bytes, size_t size,
+                             int64_t created_unix_s, const dfm_settings *settings,
+                             dfm_resident **resident, dfm_error *error) {
+    bool created;
+    return put(cache, bytes, size, created_unix_s, settings,
+               (dfm_settings_given){.mode = true, .sdef = true, .weights = true}, resident,
+               &created, error);
+}
+
 /* --- the rest of the public functions ------------------------------------------------------- */
 
 dfm_status dfm_cache_create(const dfm_cache_options *options, dfm_cache **cache, dfm_error *error) {
@@ -315,6 +330,14 @@ dfm_status dfm_cache_get(dfm_cache *cache, const char *id, dfm_resident **reside
     pthread_mutex_unlock(&cache->shelf.lock);
     *resident = item;
     return status;
+}
+
+bool dfm_cache_is_checked(dfm_cache *cache, const char *id, uint64_t since_ns) {
+    pthread_mutex_lock(&cache->shelf.lock);
+    const struct snapshot *snapshot = dfm_shelf_find(&cache->shelf, id);
+    bool checked = snapshot && snapshot->resident.checked_ns >= since_ns;
+    pthread_mutex_unlock(&cache->shelf.lock);
+    return checked;
 }
 
 static dfm_status check_if_match(const dfm_resident *resident, const char *if_match,

@@ -45,8 +45,9 @@ typedef struct dfm_resident {
     size_t file_bytes;     /* of the upload */
     size_t resident_bytes; /* what counts against the budget */
     int64_t created_unix_s;
-    char etag[72];       /* of the model document: changes with settings */
-    unsigned references; /* dfm_resident_retain, dfm_resident_release */
+    char etag[72];               /* of the model document: changes with settings */
+    _Atomic uint64_t checked_ns; /* a store was asked about it; kept by api/library */
+    unsigned references;         /* dfm_resident_retain, dfm_resident_release */
 } dfm_resident;
 
 typedef struct dfm_cache dfm_cache;
@@ -75,6 +76,15 @@ typedef struct dfm_settings_given {
 dfm_status dfm_cache_put(dfm_cache *cache, const uint8_t *bytes, size_t size,
                          const dfm_settings *settings, dfm_settings_given given,
                          dfm_resident **resident, bool *created, dfm_error *error);
+
+/* Loads what was uploaded before, with the settings and the time that it had. Where it is here
+ * already, it gets these settings. Failures: put's. */
+dfm_status dfm_cache_restore(dfm_cache *cache, const uint8_t *bytes, size_t size,
+                             int64_t created_unix_s, const dfm_settings *settings,
+                             dfm_resident **resident, dfm_error *error);
+
+/* Whether it is here, with checked_ns of `since_ns` or later. */
+bool dfm_cache_is_checked(dfm_cache *cache, const char *id, uint64_t since_ns);
 
 /* Looks up and marks as used. Failures: NOT_FOUND, EVICTED. `id` is DFM_ID_DIGITS hex digits. */
 dfm_status dfm_cache_get(dfm_cache *cache, const char *id, dfm_resident **resident,

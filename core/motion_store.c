@@ -111,8 +111,8 @@ static dfm_status find_same(dfm_motion_store *store, const dfm_id *id,
 
 /* Loads without the lock. */
 static dfm_status load(dfm_motion_store *store, const uint8_t *bytes, size_t size, const dfm_id *id,
-                       const uint8_t digest[DFM_DIGEST_BYTES], struct kept **result,
-                       dfm_error *error) {
+                       const uint8_t digest[DFM_DIGEST_BYTES], int64_t created_unix_s,
+                       struct kept **result, dfm_error *error) {
     struct kept *kept = calloc(1, sizeof *kept);
     if (!kept)
         return dfm_fail(error, DFM_ERROR_NO_MEMORY, NULL, -1, -1, "no memory to keep a motion");
@@ -127,14 +127,15 @@ static dfm_status load(dfm_motion_store *store, const uint8_t *bytes, size_t siz
     memcpy(stored->digest, digest, sizeof stored->digest);
     stored->file_bytes = size;
     stored->resident_bytes = sizeof *kept + dfm_motion_resident_bytes(stored->motion);
-    stored->created_unix_s = (int64_t)time(NULL);
+    stored->created_unix_s = created_unix_s;
     stored->references = 1;
     *result = kept;
     return DFM_OK;
 }
 
-dfm_status dfm_motion_store_put(dfm_motion_store *store, const uint8_t *bytes, size_t size,
-                                dfm_stored_motion **stored, bool *created, dfm_error *error) {
+static dfm_status put(dfm_motion_store *store, const uint8_t *bytes, size_t size,
+                      int64_t created_unix_s, dfm_stored_motion **stored, bool *created,
+                      dfm_error *error) {
     uint8_t digest[DFM_DIGEST_BYTES];
     dfm_id id;
     dfm_digest(bytes, size, digest, &id);
@@ -150,7 +151,7 @@ dfm_status dfm_motion_store_put(dfm_motion_store *store, const uint8_t *bytes, s
             *stored = &kept->stored;
             return DFM_OK;
         }
-        status = load(store, bytes, size, &id, digest, &kept, error);
+        status = load(store, bytes, size, &id, digest, created_unix_s, &kept, error);
         if (status != DFM_OK)
             return status;
         status = dfm_shelf_insert(&store->shelf, kept, kept->stored.resident_bytes, &found, error);
@@ -163,6 +164,26 @@ dfm_status dfm_motion_store_put(dfm_motion_store *store, const uint8_t *bytes, s
         if (status != DFM_OK)
             return status;
     }
+}
+
+dfm_status dfm_motion_store_put(dfm_motion_store *store, const uint8_t *bytes, size_t size,
+                                dfm_stored_motion **stored, bool *created, dfm_error *error) {
+    return put(store, bytes, size, (int64_t)time(NULL), stored, created, error);
+}
+
+dfm_status dfm_motion_store_restore(dfm_motion_store *store, const uint8_t *bytes, size_t size,
+                                    int64_t created_unix_s, dfm_stored_motion **stored,
+                                    dfm_error *error) {
+    bool created;
+    return put(store, bytes, size, created_unix_s, stored, &created, error);
+}
+
+bool dfm_motion_store_is_checked(dfm_motion_store *store, const char *id, uint64_t since_ns) {
+    pthread_mutex_lock(&store->shelf.lock);
+    const struct kept *kept = dfm_shelf_find(&store->shelf, id);
+    bool checked = kept && kept->stored.checked_ns >= since_ns;
+    pthread_mutex_unlock(&store->shelf.lock);
+    return checked;
 }
 
 dfm_status dfm_motion_store_get(dfm_motion_store *store, const char *id, dfm_stored_motion **stored,

@@ -16,7 +16,8 @@ typedef struct dfm_stored_motion {
     size_t file_bytes;     /* of the upload */
     size_t resident_bytes; /* what counts against the budget, until the last reference is gone */
     int64_t created_unix_s;
-    unsigned references; /* dfm_stored_motion_retain, dfm_stored_motion_release */
+    _Atomic uint64_t checked_ns; /* a store was asked about it; kept by api/library */
+    unsigned references;         /* dfm_stored_motion_retain, dfm_stored_motion_release */
 } dfm_stored_motion;
 
 typedef struct dfm_motion_store dfm_motion_store;
@@ -34,6 +35,14 @@ void dfm_motion_store_free(dfm_motion_store *store); /* no motion may still be h
  */
 dfm_status dfm_motion_store_put(dfm_motion_store *store, const uint8_t *bytes, size_t size,
                                 dfm_stored_motion **stored, bool *created, dfm_error *error);
+
+/* Loads what was uploaded before, with the time that it had, unless it is here. Failures: put's. */
+dfm_status dfm_motion_store_restore(dfm_motion_store *store, const uint8_t *bytes, size_t size,
+                                    int64_t created_unix_s, dfm_stored_motion **stored,
+                                    dfm_error *error);
+
+/* Whether it is here, with checked_ns of `since_ns` or later. */
+bool dfm_motion_store_is_checked(dfm_motion_store *store, const char *id, uint64_t since_ns);
 
 /* Looks up and marks as used. Failures: NOT_FOUND, EVICTED. `id` is DFM_ID_DIGITS hex digits. */
 dfm_status dfm_motion_store_get(dfm_motion_store *store, const char *id, dfm_stored_motion **stored,

@@ -41,6 +41,20 @@ static const option options[] = {
      .initial = "127.0.0.1:8080",
      .value = "HOST:PORT",
      .help = "where to listen: HOST:PORT, [IPV6]:PORT (port 0 takes a free one) or unix:/path"},
+    {.name = "store",
+     .type = OPTION_TEXT,
+     .offset = FIELD(store),
+     .initial = "",
+     .value = "DIR",
+     .help =
+         "folder where uploads are kept, which several deformd may share; none = in memory only"},
+    {.name = "store-check-ms",
+     .type = OPTION_MS,
+     .offset = FIELD(store_check_ms),
+     .initial = "1000",
+     .max = DAY_MS,
+     .value = "MS",
+     .help = "how long what others did to a model in the store may go unnoticed; 0 = not at all"},
     {.name = "workers",
      .type = OPTION_COUNT,
      .offset = FIELD(workers),
@@ -443,7 +457,7 @@ static bool set(dfm_config *config, const option *o, const char *from, const cha
     switch (o->type) {
     case OPTION_TEXT:
         *(const char **)field = text;
-        good = text[0] != '\0';
+        good = text[0] != '\0' || !o->initial[0];
         break;
     case OPTION_COUNT:
     case OPTION_BYTES:
@@ -617,8 +631,8 @@ bool dfm_config_parse(dfm_config *config, int argument_count, char *const *argum
 static void help_option(FILE *stream, const option *o) {
     char range[128], note[256];
     print_range(range, sizeof range, o);
-    snprintf(note, sizeof note, "%s%sdefault %s; %s", range, range[0] ? "; " : "", o->initial,
-             variable_of(o).name);
+    snprintf(note, sizeof note, "%s%sdefault %s; %s", range, range[0] ? "; " : "",
+             o->initial[0] ? o->initial : "none", variable_of(o).name);
     int width = fprintf(stream, "  --%s%s%s", o->name, o->value[0] ? " " : "", o->value);
     fprintf(stream, "%*s%s\n%31s(%s)\n", width < 30 ? 31 - width : 1, "", o->help, "", note);
 }

@@ -24,7 +24,9 @@ typedef enum dfm_log_format { DFM_LOG_TEXT, DFM_LOG_JSON } dfm_log_format;
 /* Every number is 64 bits wide, so that one parser serves them all. */
 typedef struct dfm_config {
     const char *listen; /* borrowed from argv or the environment */
-    uint64_t workers;   /* 0 = as many as there are CPUs */
+    const char *store;  /* a folder; "" = none */
+    uint64_t store_check_ms;
+    uint64_t workers; /* 0 = as many as there are CPUs */
     uint64_t queue;
     uint64_t cache_bytes, motion_cache_bytes;
     uint64_t max_upload_bytes, max_json_bytes, max_pose_bytes;

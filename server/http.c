@@ -292,14 +292,34 @@ static dfm_pool *pool_of(const exchange *x) {
     return x->admission.lane == DFM_LANE_LOAD ? options->load : options->compute;
 }
 
+/* On a load thread: first what it is about comes from the store, then the request goes its way. */
+static void run_load(dfm_job *job, uint32_t thread) {
+    exchange *x = (exchange *)job;
+    (void)thread;
+    dfm_api_load(x->http->options.api, &x->request);
+    if (x->admission.lane == DFM_LANE_COMPUTE && dfm_pool_reserve(pool_of(x))) {
+        x->job.run = run_job;
+        dfm_pool_submit(pool_of(x), &x->job);
+        return;
+    }
+    if (x->admission.lane == DFM_LANE_COMPUTE)
+        dfm_api_busy(&x->request, "the queue is full", &x->response);
+    else
+        work(x);
+    dfm_body_free(&x->body);
+    prepare_answer(x);
+    MHD_resume_connection(x->connection);
+}
+
 static enum MHD_Result park(exchange *x) {
-    dfm_pool *pool = pool_of(x);
+    bool loads = x->admission.loads_first;
+    dfm_pool *pool = loads ? x->http->options.load : pool_of(x);
     if (!dfm_pool_reserve(pool)) {
         dfm_api_busy(&x->request, "the queue is full", &x->response);
         return answer_now(x);
     }
     x->phase = PHASE_PARKED;
-    x->job.run = run_job;
+    x->job.run = loads ? run_load : run_job;
     MHD_suspend_connection(x->connection); /* before submit: the job may be done at once */
     dfm_pool_submit(pool, &x->job);
     return MHD_YES;
@@ -308,7 +328,7 @@ static enum MHD_Result park(exchange *x) {
 /* The whole request is here. */
 static enum MHD_Result handle(exchange *x) {
     x->request.received_ns = now_ns();
-    if (x->admission.lane != DFM_LANE_INLINE)
+    if (x->admission.lane != DFM_LANE_INLINE || x->admission.loads_first)
         return park(x);
     work(x);
     return answer_now(x);

@@ -16,9 +16,10 @@
 #include "server/listen.h"
 #include "server/log.h"
 #include "server/probe.h"
+#include "server/store_folder.h"
 
-/* Two, so that a small change of settings does not wait behind a large upload. */
-enum { LOAD_THREADS = 2 };
+/* Some, so that a small change of settings does not wait behind large uploads or a slow store. */
+enum { LOAD_THREADS = 4 };
 
 /* A driver that builds its kernels for the first time takes a second or two. */
 enum { OPENCL_PROBE_MS = 60000 };
@@ -34,6 +35,7 @@ typedef struct server {
     int signal_fd;
     int64_t start_unix_s;
     dfm_listener listener;
+    dfm_store store; /* without functions where there is none */
     dfm_skinners skinners;
     dfm_parallel parallel;
     dfm_cache *cache;
@@ -130,6 +132,27 @@ static bool open_skinners(server *s) {
     return true;
 }
 
+static void note(void *context, const char *message) {
+    (void)context;
+    dfm_log(DFM_LOG_WARN, "%s", message);
+}
+
+static bool open_store(server *s) {
+    char message[512];
+    const char *path = s->config.store;
+    if (!path[0]) {
+        dfm_log(DFM_LOG_INFO, "models live in memory only, as do motions (--store)");
+        return true;
+    }
+    if (!dfm_store_folder_open(path, &s->store, message, sizeof message)) {
+        dfm_log(DFM_LOG_ERROR, "%s", message);
+        return false;
+    }
+    dfm_log(message[0] ? DFM_LOG_WARN : DFM_LOG_INFO, "store %s%s%s", path, message[0] ? ": " : "",
+            message);
+    return true;
+}
+
 static dfm_pmx_limits pmx_limits(const dfm_config *config) {
     return (dfm_pmx_limits){.max_vertices = (uint32_t)config->max_vertices,
                             .max_indices = (uint32_t)config->max_indices,
@@ -156,6 +179,9 @@ static bool open_api(server *s) {
         .version = DFM_VERSION,
         .build = build,
         .defaults = {.mode = (dfm_mode)config->default_mode, .sdef = true},
+        .store = s->store.context ? &s->store : NULL,
+        .store_check_ms = config->store_check_ms,
+        .note = note,
         .strict_mode = config->strict_mode != 0,
         .max_upload_bytes = config->max_upload_bytes,
         .max_json_bytes = config->max_json_bytes,
@@ -220,7 +246,7 @@ static bool start(server *s, const char *config_note) {
     dfm_log(DFM_LOG_INFO, "deformd %s (%s, %s)", DFM_VERSION, DFM_CONFIG, DFM_COMPILER);
     if (config_note[0])
         dfm_log(DFM_LOG_INFO, "%s", config_note);
-    if (!open_skinners(s))
+    if (!open_store(s) || !open_skinners(s))
         return false;
     if (!open_api(s) || !start_serving(s)) {
         dfm_log(DFM_LOG_ERROR, "cannot start: no memory, or no threads");
@@ -228,7 +254,6 @@ static bool start(server *s, const char *config_note) {
     }
     dfm_log(DFM_LOG_INFO, "workers %u, queue %llu", s->worker_count,
             (unsigned long long)s->config.queue);
-    dfm_log(DFM_LOG_INFO, "models live in memory only, as do motions");
     printf("listening on %s\n", s->listener.address);
     fflush(stdout);
     return true;
@@ -318,6 +343,7 @@ static void stop(server *s, int status) {
     dfm_skinner_close(s->skinners.opencl);
     dfm_skinner_close(s->skinners.cpu);
     dfm_buffer_pool_free(s->buffers);
+    dfm_store_folder_close(&s->store);
     dfm_listen_close(&s->listener);
     if (s->signal_fd >= 0)
         close(s->signal_fd);

@@ -320,7 +320,7 @@ static dfm_status read_file(const place *at, int fd, uint8_t *(*take)(void *take
     size_t size = (size_t)file.st_size;
     uint8_t *bytes = take(taker, size);
     if (!bytes)
-        return dfm_fail(error, DFM_ERROR_NO_ROOM, NULL, -1, -1,
+        return dfm_fail(error, DFM_ERROR_NO_MEMORY, NULL, -1, -1,
                         "no memory now for the %zu bytes of %s", size, at->id);
     ssize_t got = read_all(fd, bytes, size);
     if (got < 0)

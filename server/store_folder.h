@@ -17,9 +17,9 @@
 
 #include "api/store.h"
 
-/* Opens DIR, or makes it where its parent exists, and cleans up after dead processes. On a read-only
- * file system it is opened for reading. False: `message` says why not, in one sentence; true: it is
- * empty, or says that nothing can be written. */
+/* Opens DIR, or makes it where its parent exists, and cleans up after dead processes. On a
+ * read-only file system it is opened for reading. False: `message` says why not, in one sentence;
+ * true: it is empty, or says that nothing can be written. */
 bool dfm_store_folder_open(const char *path, dfm_store *store, char *message, size_t message_bytes);
 
 /* No call is running. An empty store is allowed. */

@@ -231,7 +231,7 @@ START_TEST(lists_are_sorted_and_paged) {
     bool more;
     for (size_t i = 0; i < 5; i++)
         put_well(&store, numbers[i], "{}", true);
-    char stray[128];
+    char stray[256];
     snprintf(stray, sizeof stray, "touch %s/models/README %s/models/.nfs0001", path, path);
     ck_assert_int_eq(system(stray), 0);
     ck_assert_int_eq(store.list(store.context, DFM_STORE_MODEL, NULL, 3, ids, &count, &more, NULL),
