@@ -4,20 +4,13 @@
 #include "api/doc.h"
 #include "api/documents.h"
 #include "api/motion_documents.h"
+#include "core/holds.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-/* An item that somebody loads, stores, changes or removes: on the stack of whoever does. */
-typedef struct held {
-    dfm_store_kind kind;
-    const char *id;
-    struct held *next;
-} held;
 
 struct dfm_library {
     dfm_cache *cache;
@@ -29,9 +22,7 @@ struct dfm_library {
     dfm_buffers buffers;
     void (*note)(void *context, const char *message);
     void *note_context;
-    pthread_mutex_t lock; /* over `held` */
-    pthread_cond_t let_go;
-    held *held; /* an item is here once at most */
+    dfm_holds holds; /* of items that are loaded, stored, changed or removed */
     atomic_uint_fast64_t loads, checks, puts, removes, failures;
     atomic_bool failing;
 };
@@ -223,41 +214,6 @@ static bool make_id(const char *text, dfm_id *id) {
     return true;
 }
 
-/* --- one at a time, for each item --------------------------------------------------------------
- */
-
-/* With the lock. */
-static bool is_held(const dfm_library *library, const held *item) {
-    const held *h = library->held;
-    while (h && (h->kind != item->kind || strcmp(h->id, item->id) != 0))
-        h = h->next;
-    return h != NULL;
-}
-
-/* False: somebody else has it, and waiting was not asked for. */
-static bool hold(dfm_library *library, held *item, bool wait) {
-    pthread_mutex_lock(&library->lock);
-    while (wait && is_held(library, item))
-        pthread_cond_wait(&library->let_go, &library->lock);
-    bool free_now = !is_held(library, item);
-    if (free_now) {
-        item->next = library->held;
-        library->held = item;
-    }
-    pthread_mutex_unlock(&library->lock);
-    return free_now;
-}
-
-static void let_go(dfm_library *library, held *item) {
-    pthread_mutex_lock(&library->lock);
-    held **link = &library->held;
-    while (*link != item)
-        link = &(*link)->next;
-    *link = item->next;
-    pthread_cond_broadcast(&library->let_go);
-    pthread_mutex_unlock(&library->lock);
-}
-
 static dfm_status fail_no_id(const char *text, dfm_error *error) {
     return dfm_fail(error, DFM_ERROR_NOT_FOUND, NULL, -1, -1, "nothing has the id %.40s", text);
 }
@@ -360,24 +316,25 @@ static dfm_status refresh(dfm_library *library, dfm_store_kind kind, const dfm_i
 /* What is being changed needs no look. */
 static dfm_status check(dfm_library *library, dfm_store_kind kind, const dfm_id *id, void **item,
                         dfm_error *error) {
-    held own = {.kind = kind, .id = id->text};
-    if (!claim_check(library, kinds[kind].checked_ns(*item)) || !hold(library, &own, false))
+    dfm_hold own = {.kind = kind, .id = id->text};
+    if (!claim_check(library, kinds[kind].checked_ns(*item)) ||
+        !dfm_hold_try(&library->holds, &own))
         return DFM_OK;
     dfm_status status = refresh(library, kind, id, item, error);
-    let_go(library, &own);
+    dfm_hold_let_go(&library->holds, &own);
     return status;
 }
 
 /* Somebody may have loaded it while this waited. */
 static dfm_status load_once(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
                             void **item, dfm_error *error) {
-    held own = {.kind = kind, .id = id->text};
-    hold(library, &own, true);
+    dfm_hold own = {.kind = kind, .id = id->text};
+    dfm_hold_take(&library->holds, &own);
     dfm_status status = DFM_OK;
     if (!kinds[kind].is_checked(library, id->text, 0) ||
         kinds[kind].find(library, id->text, item, NULL) != DFM_OK)
         status = load(library, kind, id, item, error);
-    let_go(library, &own);
+    dfm_hold_let_go(&library->holds, &own);
     return status;
 }
 
@@ -527,11 +484,11 @@ static dfm_status put_through(dfm_library *library, dfm_store_kind kind, const u
     dfm_about fresh = {.file_bytes = size, .created_unix_s = (int64_t)time(NULL)};
     dfm_id id;
     dfm_digest(bytes, size, fresh.digest, &id);
-    held own = {.kind = kind, .id = id.text};
-    hold(library, &own, true);
+    dfm_hold own = {.kind = kind, .id = id.text};
+    dfm_hold_take(&library->holds, &own);
     dfm_status status =
         put_held(library, kind, bytes, size, &id, &fresh, wanted, given, item, created, error);
-    let_go(library, &own);
+    dfm_hold_let_go(&library->holds, &own);
     return status;
 }
 
@@ -653,11 +610,11 @@ dfm_status dfm_library_configure(dfm_library *library, const char *id, const cha
     dfm_id held_id;
     if (!make_id(id, &held_id))
         return fail_no_id(id, error);
-    held own = {.kind = DFM_STORE_MODEL, .id = held_id.text};
-    hold(library, &own, true);
+    dfm_hold own = {.kind = DFM_STORE_MODEL, .id = held_id.text};
+    dfm_hold_take(&library->holds, &own);
     dfm_status status =
         configure_held(library, &held_id, if_match, settings, given, resident, error);
-    let_go(library, &own);
+    dfm_hold_let_go(&library->holds, &own);
     return status;
 }
 
@@ -696,12 +653,12 @@ static dfm_status remove_item(dfm_library *library, dfm_store_kind kind, const c
     dfm_id id;
     if (!make_id(text, &id))
         return fail_no_id(text, error);
-    held own = {.kind = kind, .id = id.text};
-    hold(library, &own, true);
+    dfm_hold own = {.kind = kind, .id = id.text};
+    dfm_hold_take(&library->holds, &own);
     dfm_status status = if_match ? check_tag(library, &id, if_match, error) : DFM_OK;
     if (status == DFM_OK)
         status = remove_held(library, kind, &id, error);
-    let_go(library, &own);
+    dfm_hold_let_go(&library->holds, &own);
     return status;
 }
 
@@ -863,16 +820,14 @@ dfm_library *dfm_library_create(const dfm_api_config *config) {
     library->buffers = config->buffers;
     library->note = config->note;
     library->note_context = config->note_context;
-    pthread_mutex_init(&library->lock, NULL);
-    pthread_cond_init(&library->let_go, NULL);
+    dfm_holds_init(&library->holds);
     return library;
 }
 
 void dfm_library_free(dfm_library *library) {
     if (!library)
         return;
-    pthread_mutex_destroy(&library->lock);
-    pthread_cond_destroy(&library->let_go);
+    dfm_holds_destroy(&library->holds);
     free(library);
 }
 
