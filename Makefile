@@ -154,9 +154,11 @@ LOAD := $(BUILD)/tests/bench/load
 $(LOAD): $(BUILD)/tests/bench/load.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
 	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .PHONY: soak
-soak: $(LOAD) $(BUILD)/tests/e2e/test_soak $(BUILD)/deformd
+soak: $(LOAD) $(addprefix $(BUILD)/tests/,e2e/test_soak server/test_store_folder e2e/test_store) $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd $(LOAD) -c $(CONNECTIONS) -s $(SECONDS)
 	SOAK=1 DEFORMD=$(BUILD)/deformd $(BUILD)/tests/e2e/test_soak
+	SOAK_KILLS=200 $(BUILD)/tests/server/test_store_folder
+	SOAK_KILLS=200 DEFORMD=$(BUILD)/deformd $(BUILD)/tests/e2e/test_store
 
 # `make stream-soak [STREAM_FRAMES=6500]`: one long streamed result, 1.2 MB a frame, with figures.
 STREAM_FRAMES ?= 6500

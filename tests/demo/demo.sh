@@ -1,5 +1,5 @@
 #!/bin/sh
-# `make demo`: starts the daemon on its embedded defaults, uploads the sample model, poses it by
+# `make demo`: starts the daemon on its embedded defaults and a store in a new folder, uploads the sample model, poses it by
 # JSON, deforms it and shows what came back. Ends by itself; leaves nothing running.
 set -eu
 build=$1
@@ -37,7 +37,7 @@ furthest() { # two FILEs: how far the vertex that moved furthest went
 }
 
 start() { # deformd arguments
-    "$build/deformd" "$@" >"$work/out" 2>"$work/log" &
+    "$build/deformd" --store "$work/store" "$@" >"$work/out" 2>"$work/log" &
     daemon=$!
     for _ in $(seq 100); do
         url=$(sed -n 's/^listening on //p' "$work/out")
