@@ -23,6 +23,10 @@
 #error a block is a whole number of vectors
 #endif
 
+/* A vertex stays in registers from bind pose to output; what is rare stays out of the way. */
+#define INLINE static inline __attribute__((always_inline))
+#define APART static __attribute__((noinline))
+
 typedef float vf __attribute__((vector_size(4 * SKIN_WIDTH)));
 typedef int32_t vi __attribute__((vector_size(4 * SKIN_WIDTH)));
 typedef float v4 __attribute__((vector_size(16)));
@@ -123,6 +127,9 @@ static inline v3 sub3(v3 a, v3 b) {
 static inline v3 scale3(v3 a, vf s) {
     return (v3){a.x * s, a.y * s, a.z * s};
 }
+static inline v3 choose3(vi mask, v3 yes, v3 no) {
+    return (v3){choose(mask, yes.x, no.x), choose(mask, yes.y, no.y), choose(mask, yes.z, no.z)};
+}
 static inline v3 cross(v3 a, v3 b) {
     return (v3){a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
@@ -162,13 +169,13 @@ typedef struct posed {
     v3 position, normal;
 } posed;
 
-static inline posed skin_bdef1(const dfm_skin_args *args, const dfm_skin_block *block, v3 p, v3 n) {
+INLINE posed skin_bdef1(const dfm_skin_args *args, const dfm_skin_block *block, v3 p, v3 n) {
     const float *m = args->palette + 12 * (size_t)block->bone[0];
     return (posed){point_of(m, p), vector_of(m, n)};
 }
 
-static inline posed skin_bdef2(const dfm_skin_args *args, const dfm_skin_block *block,
-                               const float *rows, v3 p, v3 n) {
+INLINE posed skin_bdef2(const dfm_skin_args *args, const dfm_skin_block *block, const float *rows,
+                        v3 p, v3 n) {
     const float *m0 = args->palette + 12 * (size_t)block->bone[0];
     const float *m1 = args->palette + 12 * (size_t)block->bone[1];
     vf w0 = load(rows + 6 * DFM_LANES), w1 = 1.0f - w0;
@@ -178,8 +185,8 @@ static inline posed skin_bdef2(const dfm_skin_args *args, const dfm_skin_block *
     return (posed){blended_point(&m, p), blended_vector(&m, n)};
 }
 
-static inline posed skin_bdef4(const dfm_skin_args *args, const dfm_skin_block *block,
-                               const float *rows, v3 p, v3 n) {
+INLINE posed skin_bdef4(const dfm_skin_args *args, const dfm_skin_block *block, const float *rows,
+                        v3 p, v3 n) {
     m34 m;
     const float *b = args->palette + 12 * (size_t)block->bone[0];
     vf w = load(rows + 6 * DFM_LANES);
@@ -194,7 +201,7 @@ static inline posed skin_bdef4(const dfm_skin_args *args, const dfm_skin_block *
     return (posed){blended_point(&m, p), blended_vector(&m, n)};
 }
 
-/* sin on [-pi/2, pi/2]: Taylor to x^11, error under 6e-8. */
+/* Sine and cosine on [-pi/2, pi/2]: Taylor to x^11 and x^12, errors under 6e-8 and 7e-9. */
 static inline vf sine(vf x) {
     vf x2 = x * x;
     vf p = -2.5052108e-8f * x2 + 2.7557319e-6f;
@@ -203,69 +210,112 @@ static inline vf sine(vf x) {
     p = p * x2 - 1.6666667e-1f;
     return x + x * (x2 * p);
 }
+static inline vf cosine(vf x) {
+    vf x2 = x * x;
+    vf p = 2.0876757e-9f * x2 - 2.7557319e-7f;
+    p = p * x2 + 2.4801587e-5f;
+    p = p * x2 - 1.3888889e-3f;
+    p = p * x2 + 4.1666667e-2f;
+    p = p * x2 - 0.5f;
+    return 1.0f + x2 * p;
+}
 
-/* What an SDEF block's two bones make of the pose: the same for all blocks of a run. */
+/* What an SDEF block's two bones make of the pose: the same for all blocks of a run. Every rotation
+ * between the two is the middle one after a turn by some angle about one axis, and so
+ *   still + cos(angle) * across + sin(angle) * along
+ * with three matrices of the pair (Rodrigues' formula, times the middle rotation). The angle goes
+ * from -theta at the first bone to theta at the second. */
 typedef struct sdef_pair {
     dfm_u32 bone[2];
-    bool linear;               /* so near that interpolation is linear */
-    float side;                /* -1: the short way is to the second rotation's negative */
-    float theta, inverse_sine; /* unless linear: the angle between the two */
+    bool linear;                         /* so near that interpolation is linear */
+    float theta;                         /* between the two, as quaternions */
+    float tangent;                       /* of half of theta */
+    float still[9], across[9], along[9]; /* 3x3 row-major */
 } sdef_pair;
 
-static inline void sdef_pair_meet(sdef_pair *pair, const float *rotations,
-                                  const dfm_skin_block *block) {
-    if (pair->bone[0] == block->bone[0] && pair->bone[1] == block->bone[1])
-        return;
+APART void sdef_pair_meet(sdef_pair *pair, const float *rotations, const dfm_skin_block *block) {
     const float *q0 = rotations + 4 * (size_t)block->bone[0];
     const float *q1 = rotations + 4 * (size_t)block->bone[1];
     float dot = q0[0] * q1[0] + q0[1] * q1[1] + q0[2] * q1[2] + q0[3] * q1[3];
-    float side = dot < 0 ? -1.0f : 1.0f, theta = __builtin_acosf(__builtin_fminf(dot * side, 1));
-    *pair = (sdef_pair){.bone = {block->bone[0], block->bone[1]},
-                        .linear = dot * side > DFM_SLERP_LINEAR_DOT,
-                        .side = side,
-                        .theta = theta,
-                        .inverse_sine = 1.0f / __builtin_sinf(theta)};
+    float side = dot < 0 ? -1.0f : 1.0f;
+    float m[4], u[4], m2 = 0, u2 = 0; /* the middle, and the direction from first to second */
+    for (int k = 0; k < 4; k++) {
+        m[k] = side * q1[k] + q0[k];
+        u[k] = side * q1[k] - q0[k];
+        m2 += m[k] * m[k];
+        u2 += u[k] * u[k];
+    }
+    float tangent = __builtin_sqrtf(u2 / m2);
+    float to_unit = 1 / __builtin_sqrtf(m2 * u2 > 0 ? m2 * u2 : 1);
+    /* The axis, conjugate(m) u: 0 where both are the same, and no angle needs it. */
+    const float a[3] = {to_unit * (m[3] * u[0] - u[3] * m[0] - (m[1] * u[2] - m[2] * u[1])),
+                        to_unit * (m[3] * u[1] - u[3] * m[1] - (m[2] * u[0] - m[0] * u[2])),
+                        to_unit * (m[3] * u[2] - u[3] * m[2] - (m[0] * u[1] - m[1] * u[0]))};
+    float x = m[0], y = m[1], z = m[2], w = m[3], s = 2 / m2;
+    const float middle[9] = {
+        1 - s * (y * y + z * z), s * (x * y - z * w),     s * (x * z + y * w),
+        s * (x * y + z * w),     1 - s * (x * x + z * z), s * (y * z - x * w),
+        s * (x * z - y * w),     s * (y * z + x * w),     1 - s * (x * x + y * y)};
+    for (int r = 0; r < 9; r += 3) {
+        const float *row = middle + r;
+        float on_axis = row[0] * a[0] + row[1] * a[1] + row[2] * a[2];
+        for (int k = 0; k < 3; k++) {
+            pair->still[r + k] = on_axis * a[k];
+            pair->across[r + k] = row[k] - on_axis * a[k];
+            pair->along[r + k] =
+                row[(k + 1) % 3] * a[(k + 2) % 3] - row[(k + 2) % 3] * a[(k + 1) % 3];
+        }
+    }
+    pair->bone[0] = block->bone[0];
+    pair->bone[1] = block->bone[1];
+    pair->linear = dot * side > DFM_SLERP_LINEAR_DOT;
+    pair->theta = 2 * __builtin_atanf(tangent);
+    pair->tangent = tangent;
 }
 
-/* `raw` weights may lie outside [0, 1], where the polynomial's range ends: those factors come from
- * the periodic function. */
-static inline void slerp_factors(const sdef_pair *pair, vf w0, vf w1, vf *f0, vf *f1) {
-    vf a = w0 * pair->theta, b = w1 * pair->theta;
-    const float limit = 1.5707964f;
-    vi outside = ~((a >= -limit) & (a <= limit) & (b >= -limit) & (b <= limit));
-    if (__builtin_expect(!vany(outside), 1)) {
-        *f0 = sine(a) * pair->inverse_sine;
-        *f1 = sine(b) * pair->inverse_sine;
+/* `raw` weights may lie outside [0, 1], where the polynomials' range ends. */
+APART void turn_beyond(vf turn, vf *cos_turn, vf *sin_turn) {
+    for (int i = 0; i < SKIN_WIDTH; i++) {
+        (*cos_turn)[i] = __builtin_cosf(turn[i]);
+        (*sin_turn)[i] = __builtin_sinf(turn[i]);
+    }
+}
+
+/* Cosine and sine of the turn from the middle, of which `part` goes from -1 to 1. */
+INLINE void sdef_turn(const sdef_pair *pair, vf part, vf *cos_turn, vf *sin_turn) {
+    if (pair->linear) { /* normalised, a straight line's half angle has a linear tangent */
+        vf t = part * pair->tangent, t2 = t * t, inverse = 1.0f / (1.0f + t2);
+        *cos_turn = (1.0f - t2) * inverse;
+        *sin_turn = (t + t) * inverse;
         return;
     }
-    for (int i = 0; i < SKIN_WIDTH; i++) {
-        (*f0)[i] = __builtin_sinf(a[i]) * pair->inverse_sine;
-        (*f1)[i] = __builtin_sinf(b[i]) * pair->inverse_sine;
-    }
+    vf turn = part * pair->theta;
+    *cos_turn = cosine(turn);
+    *sin_turn = sine(turn);
+    const float limit = 1.5707964f;
+    vi outside = ~((turn >= -limit) & (turn <= limit));
+    if (__builtin_expect(vany(outside), 0))
+        turn_beyond(turn, cos_turn, sin_turn);
 }
 
-static inline posed skin_sdef(const dfm_skin_args *args, const dfm_skin_block *block,
-                              const sdef_pair *pair, const float *rows, v3 p, v3 n) {
-    const float *q0 = args->rotations + 4 * (size_t)block->bone[0];
-    const float *q1 = args->rotations + 4 * (size_t)block->bone[1];
+INLINE posed skin_sdef(const dfm_skin_args *args, const dfm_skin_block *block,
+                       const sdef_pair *pair, const float *rows, v3 p, v3 n) {
     const float *m0 = args->palette + 12 * (size_t)block->bone[0];
     const float *m1 = args->palette + 12 * (size_t)block->bone[1];
-    vf w0 = load(rows + 6 * DFM_LANES), w1 = 1.0f - w0;
-    vf f0 = w0, f1 = w1;
-    if (!pair->linear)
-        slerp_factors(pair, w0, w1, &f0, &f1);
-    f1 *= pair->side;
-    quat q = {f0 * q0[0] + f1 * q1[0], f0 * q0[1] + f1 * q1[1], f0 * q0[2] + f1 * q1[2],
-              f0 * q0[3] + f1 * q1[3]};
-    if (pair->linear) {
-        vf inverse = 1.0f / vsqrt(q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w);
-        q = (quat){q.x * inverse, q.y * inverse, q.z * inverse, q.w * inverse};
-    }
-    v3 c = load3(rows + 7 * DFM_LANES);
+    vf w0 = load(rows + 6 * DFM_LANES), w1 = 1.0f - w0, cos_turn, sin_turn;
+    sdef_turn(pair, w1 - w0, &cos_turn, &sin_turn);
+    vf m[9];
+    for (int i = 0; i < 9; i++)
+        m[i] = pair->still[i] + (pair->across[i] * cos_turn + pair->along[i] * sin_turn);
+    v3 arm = sub3(p, load3(rows + 7 * DFM_LANES));
     v3 h0 = point_of(m0, load3(rows + 10 * DFM_LANES));
     v3 h1 = point_of(m1, load3(rows + 13 * DFM_LANES));
     v3 pivot = add3(scale3(h0, w0), scale3(h1, w1));
-    return (posed){add3(rotate(q, sub3(p, c)), pivot), rotate(q, n)};
+    return (posed){{m[0] * arm.x + (m[1] * arm.y + (m[2] * arm.z + pivot.x)),
+                    m[3] * arm.x + (m[4] * arm.y + (m[5] * arm.z + pivot.y)),
+                    m[6] * arm.x + (m[7] * arm.y + (m[8] * arm.z + pivot.z))},
+                   {m[0] * n.x + (m[1] * n.y + m[2] * n.z), m[3] * n.x + (m[4] * n.y + m[5] * n.z),
+                    m[6] * n.x + (m[7] * n.y + m[8] * n.z)}};
 }
 
 /* What a QDEF block's four bones make of the pose. */
@@ -275,10 +325,7 @@ typedef struct qdef_bones {
     float dots[4][4];
 } qdef_bones;
 
-static inline void qdef_bones_meet(qdef_bones *bones, const float *rotations,
-                                   const dfm_skin_block *block) {
-    if (memcmp(bones->bone, block->bone, sizeof bones->bone) == 0)
-        return;
+APART void qdef_bones_meet(qdef_bones *bones, const float *rotations, const dfm_skin_block *block) {
     memcpy(bones->bone, block->bone, sizeof bones->bone);
     bones->one_side = true;
     for (int i = 0; i < 4; i++) {
@@ -309,8 +356,16 @@ static inline void flip_weights(const qdef_bones *bones, vf w[4]) {
     }
 }
 
-static inline posed skin_qdef(const dfm_skin_args *args, const dfm_skin_block *block,
-                              const qdef_bones *bones, const float *rows, v3 p, v3 n) {
+/* Where the blend of the dual quaternions is too thin, linear blending takes its place. */
+APART void blend_thin(const dfm_skin_args *args, const dfm_skin_block *block, const float *rows,
+                      const v3 bind[2], vi thin, posed *result) {
+    posed flat = skin_bdef4(args, block, rows, bind[0], bind[1]);
+    result->position = choose3(thin, flat.position, result->position);
+    result->normal = choose3(thin, flat.normal, result->normal);
+}
+
+INLINE posed skin_qdef(const dfm_skin_args *args, const dfm_skin_block *block,
+                       const qdef_bones *bones, const float *rows, v3 p, v3 n) {
     vf w[4];
     for (int slot = 0; slot < 4; slot++)
         w[slot] = load(rows + (6 + slot) * DFM_LANES);
@@ -333,13 +388,8 @@ static inline posed skin_qdef(const dfm_skin_args *args, const dfm_skin_block *b
     v3 t = add3(sub3(scale3(d, real.w), scale3(r, dual.w)), cross(r, d));
     posed result = {add3(rotate(real, p), add3(t, t)), rotate(real, n)};
     if (__builtin_expect(vany(thin), 0)) {
-        posed flat = skin_bdef4(args, block, rows, p, n);
-        result.position = (v3){choose(thin, flat.position.x, result.position.x),
-                               choose(thin, flat.position.y, result.position.y),
-                               choose(thin, flat.position.z, result.position.z)};
-        result.normal = (v3){choose(thin, flat.normal.x, result.normal.x),
-                             choose(thin, flat.normal.y, result.normal.y),
-                             choose(thin, flat.normal.z, result.normal.z)};
+        const v3 bind[2] = {p, n};
+        blend_thin(args, block, rows, bind, thin, &result);
     }
     return result;
 }
@@ -347,7 +397,7 @@ static inline posed skin_qdef(const dfm_skin_args *args, const dfm_skin_block *b
 /* --- finishing and writing ------------------------------------------------------------------ */
 
 /* Unit length; 0 where there is no direction or the length is beyond single precision. */
-static inline v3 normalize3(v3 n) {
+INLINE v3 normalize3(v3 n) {
     vf length2 = n.x * n.x + n.y * n.y + n.z * n.z;
     vi proper = (length2 > DFM_NORMAL_MIN_LENGTH2) & (length2 <= FLT_MAX);
     vf inverse = (vf)(proper & (vi)(1.0f / vsqrt(length2)));
@@ -357,7 +407,7 @@ static inline v3 normalize3(v3 n) {
 }
 
 /* What is not a number becomes -FLT_MAX: nothing that is sent is not finite. */
-static inline v3 clamp3(v3 p) {
+INLINE v3 clamp3(v3 p) {
     vf low = splat(-FLT_MAX), high = splat(FLT_MAX);
     return (v3){vmin(vmax(p.x, low), high), vmin(vmax(p.y, low), high), vmin(vmax(p.z, low), high)};
 }
@@ -374,8 +424,7 @@ static inline void store4(uint8_t *to, vf v, int part) {
 }
 
 /* Position and normal side by side in 24 bytes a vertex: the default layout. */
-static inline __attribute__((always_inline)) void
-store_interleaved(uint8_t *base, size_t stride, const dfm_u32 *vertex, v3 p, v3 n) {
+INLINE void store_interleaved(uint8_t *base, size_t stride, const dfm_u32 *vertex, v3 p, v3 n) {
     vf xy_low = UNPACK_LOW(p.x, p.y), xy_high = UNPACK_HIGH(p.x, p.y);
     vf zn_low = UNPACK_LOW(p.z, n.x), zn_high = UNPACK_HIGH(p.z, n.x);
     vf first[4] = {PAIR_LOW(xy_low, zn_low), PAIR_HIGH(xy_low, zn_low), PAIR_LOW(xy_high, zn_high),
@@ -438,8 +487,8 @@ static inline void store_apart(const dfm_skin_args *args, const dfm_u32 *vertex,
 /* Blocks of one kind, from `b` on, at most to `end`. Inlined once for each kind and way of
  * storing, so that a vertex stays in registers from bind pose to output. Returns the first block
  * that was not done. */
-static inline __attribute__((always_inline)) size_t
-skin_run(const dfm_skin_args *args, size_t b, size_t end, dfm_u32 kind, bool side_by_side) {
+INLINE size_t skin_run(const dfm_skin_args *args, size_t b, size_t end, dfm_u32 kind,
+                       bool side_by_side) {
     uint8_t *const out = args->position.data;
     const size_t stride = args->position.stride_bytes;
     const dfm_skin_block *const blocks = args->blocks;
@@ -450,9 +499,9 @@ skin_run(const dfm_skin_args *args, size_t b, size_t end, dfm_u32 kind, bool sid
     for (; b < end && blocks[b].kind == kind; b++) {
         const dfm_skin_block *block = &blocks[b];
         bool morphed = args->deltas && args->delta_stamps[b] == args->generation;
-        if (kind == DFM_KIND_SDEF)
+        if (kind == DFM_KIND_SDEF && memcmp(pair.bone, block->bone, sizeof pair.bone) != 0)
             sdef_pair_meet(&pair, args->rotations, block);
-        else if (kind == DFM_KIND_QDEF)
+        else if (kind == DFM_KIND_QDEF && memcmp(bones.bone, block->bone, sizeof bones.bone) != 0)
             qdef_bones_meet(&bones, args->rotations, block);
         for (size_t lane = 0; lane < DFM_LANES; lane += SKIN_WIDTH, vertex += SKIN_WIDTH) {
             const float *rows = data + DFM_LANES * (size_t)block->row + lane;
@@ -480,8 +529,7 @@ skin_run(const dfm_skin_args *args, size_t b, size_t end, dfm_u32 kind, bool sid
     return b;
 }
 
-static inline __attribute__((always_inline)) void skin_all(const dfm_skin_args *args,
-                                                           bool side_by_side) {
+INLINE void skin_all(const dfm_skin_args *args, bool side_by_side) {
     size_t end = args->block_first + args->block_count;
     for (size_t b = args->block_first; b < end;) {
         switch (args->blocks[b].kind) {
