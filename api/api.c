@@ -1,4 +1,5 @@
 #include "api/call.h"
+#include "api/cors.h"
 #include "api/media.h"
 #include "api/response.h"
 
@@ -75,6 +76,37 @@ static bool admit_path(dfm_api_request *request, char allow[64], dfm_problem *pr
         dfm_problem_set(problem, DFM_PROBLEM_NOT_FOUND, "there is nothing at %.200s",
                         request->path);
     return false;
+}
+
+/* False: *problem, and response headers that say what is wanted are for refuse_access. */
+static bool admit_access(const dfm_api *api, const dfm_api_request *request, dfm_problem *problem) {
+    dfm_scope scope = request->route->scope;
+    if (request->route->handle == dfm_service_metrics && !api->config.metrics_token)
+        scope = DFM_SCOPE_OPEN;
+    if (!api->config.access)
+        return true;
+    switch (dfm_access_check(api->config.access, request->headers.authorization, scope)) {
+    case DFM_ACCESS_GRANTED:
+        return true;
+    case DFM_ACCESS_MISSING:
+        return refuse(problem, DFM_PROBLEM_UNAUTHORIZED, "send Authorization: Bearer TOKEN");
+    case DFM_ACCESS_UNKNOWN:
+        return refuse(problem, DFM_PROBLEM_UNAUTHORIZED, "the token is not known here");
+    default:
+        return refuse(problem, DFM_PROBLEM_FORBIDDEN, "this takes a token of the scope admin");
+    }
+}
+
+/* RFC 6750, 3. */
+static void add_challenge(const dfm_problem *problem, const dfm_api_request *request,
+                          dfm_api_response *response) {
+    if (problem->code == DFM_PROBLEM_FORBIDDEN)
+        dfm_response_header(response, "WWW-Authenticate",
+                            "Bearer realm=\"deformd\", error=\"insufficient_scope\", "
+                            "scope=\"admin\"");
+    if (problem->code == DFM_PROBLEM_UNAUTHORIZED)
+        dfm_response_header(response, "WWW-Authenticate", "Bearer realm=\"deformd\"%s",
+                            request->headers.authorization ? ", error=\"invalid_token\"" : "");
 }
 
 static bool admit_query(const dfm_api_request *request, dfm_query *query, dfm_problem *problem) {
@@ -228,8 +260,14 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
     dfm_request_id_choose(request);
     request->deadline_ns = 0;
     response->account = (dfm_account){0};
-    if (admit_path(request, allow, &problem) && admit_query(request, &query, &problem) &&
-        admit_deadline(api, request, &problem) && admit_accept(request, &query, &problem) &&
+    request->cors_origin = dfm_cors_allowed(api->config.cors_origins, request->headers.origin);
+    if (dfm_cors_is_preflight(request)) {
+        dfm_cors_answer(request, dfm_route_find(request->method, request->path).allow, response);
+        return (dfm_admission){.answered = true};
+    }
+    if (admit_path(request, allow, &problem) && admit_access(api, request, &problem) &&
+        admit_query(request, &query, &problem) && admit_deadline(api, request, &problem) &&
+        admit_accept(request, &query, &problem) &&
         admit_body(api, request, content_length, &admission, &problem)) {
         admission.lane = request->route->lane;
         admission.loads_first = must_load(api, request);
@@ -238,6 +276,7 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
     dfm_problem_respond(&problem, request, response);
     if (problem.code == DFM_PROBLEM_METHOD_NOT_ALLOWED)
         dfm_response_header(response, "Allow", "%s", allow);
+    add_challenge(&problem, request, response);
     return (dfm_admission){.answered = true};
 }
 

@@ -8,12 +8,13 @@
 #ifndef DFM_API_API_H
 #define DFM_API_API_H
 
+#include "api/access.h"
 #include "api/json_reader.h"
 #include "api/metrics.h"
 #include "core/cache.h"
 #include "core/motion_store.h"
 
-enum { DFM_API_MAX_HEADERS = 16, DFM_API_REQUEST_ID_BYTES = 64 };
+enum { DFM_API_MAX_HEADERS = 24, DFM_API_REQUEST_ID_BYTES = 64 };
 
 typedef enum dfm_method {
     DFM_METHOD_GET,
@@ -21,7 +22,8 @@ typedef enum dfm_method {
     DFM_METHOD_POST,
     DFM_METHOD_PATCH,
     DFM_METHOD_DELETE,
-    DFM_METHOD_OTHER /* 405 everywhere */
+    DFM_METHOD_OPTIONS, /* of CORS; else 405 */
+    DFM_METHOD_OTHER    /* 405 everywhere */
 } dfm_method;
 
 /* Where a request runs. */
@@ -50,6 +52,9 @@ typedef struct dfm_api_config {
     const char *version;           /* "0.1.0" */
     const char *build;             /* "release, gcc 12.2.0" */
     dfm_settings defaults;         /* settings of an upload that names none */
+    dfm_access *access;            /* borrowed; NULL: everybody may do everything */
+    bool metrics_token;            /* /metrics takes one, of either scope */
+    const char *cors_origins;      /* "*", or origins with commas between; NULL or "" = none */
     const struct dfm_store *store; /* borrowed; NULL: uploads live in memory only */
     uint64_t store_check_ms;       /* how old a look at the store may be that a request relies on */
     bool strict_mode;              /* gpu without a kernel is 503, not the CPU skinner */
@@ -85,6 +90,8 @@ typedef struct dfm_api_headers {
     const char *if_match, *if_none_match;
     const char *request_timeout_ms;
     const char *request_id; /* the client's X-Request-Id */
+    const char *authorization;
+    const char *origin, *access_control_request_method; /* of CORS */
 } dfm_api_headers;
 
 typedef struct dfm_api_request {
@@ -92,6 +99,7 @@ typedef struct dfm_api_request {
     const char *path;  /* percent-encoded as sent, without the query; "/v1" in front is accepted */
     const char *query; /* percent-encoded as sent, without '?'; NULL or "" = none */
     dfm_api_headers headers;
+    const char *cors_origin; /* set by admit: what Access-Control-Allow-Origin says; NULL = none */
     /* Set by admit: the client's where it is sane, or a new one. */
     char request_id[DFM_API_REQUEST_ID_BYTES + 1];
     const uint8_t *body; /* after multipart was taken apart; NULL and 0 = none */

@@ -1,5 +1,7 @@
 #include "api/response.h"
 
+#include "api/cors.h"
+
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,6 +48,9 @@ void dfm_response_begin(dfm_api_response *response, const dfm_api_request *reque
         id = made;
     }
     dfm_response_header(response, "X-Request-Id", "%s", id);
+    dfm_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (request->cors_origin)
+        dfm_cors_add_headers(request, response);
 }
 
 void dfm_response_header(dfm_api_response *response, const char *name, const char *format, ...) {

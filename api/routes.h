@@ -28,6 +28,7 @@ typedef struct dfm_route {
     const char *name; /* "GET /models/{id}": method, a space, and the pattern */
     dfm_method method;
     dfm_lane lane;
+    dfm_scope scope; /* what a token must have */
     void (*handle)(struct dfm_call *call);
     /* Looks at the query's values before the body is read; NULL: there is nothing to look at. */
     bool (*check_query)(const dfm_query *query, dfm_problem *problem);

@@ -41,6 +41,25 @@ static const option options[] = {
      .initial = "127.0.0.1:8080",
      .value = "HOST:PORT",
      .help = "where to listen: HOST:PORT, [IPV6]:PORT (port 0 takes a free one) or unix:/path"},
+    {.name = "token-file",
+     .type = OPTION_TEXT,
+     .offset = FIELD(token_file),
+     .initial = "",
+     .value = "FILE",
+     .help = "bearer tokens with their scopes, read again at SIGHUP; none = everybody may do "
+             "everything"},
+    {.name = "metrics-token",
+     .type = OPTION_SWITCH,
+     .offset = FIELD(metrics_token),
+     .initial = "false",
+     .value = "",
+     .help = "/metrics takes a token, too"},
+    {.name = "cors-origin",
+     .type = OPTION_TEXT,
+     .offset = FIELD(cors_origin),
+     .initial = "",
+     .value = "LIST",
+     .help = "origins whose pages may use the service, with commas between, or *"},
     {.name = "store",
      .type = OPTION_TEXT,
      .offset = FIELD(store),
@@ -554,6 +573,13 @@ static int take_argument(dfm_config *config, char *const *arguments, int left, g
     if (strncmp(argument, "--", 2) == 0) {
         length = strcspn(argument + 2, "=");
         o = find_option(argument + 2, length);
+    }
+    if (!o && strncmp(argument, "--token", 7) == 0) {
+        snprintf(message, DFM_CONFIG_MESSAGE_BYTES,
+                 "%.*s: tokens do not belong on a command line, where others see them: "
+                 "--token-file names a file of them",
+                 (int)strcspn(argument, "="), argument);
+        return 0;
     }
     if (!o) {
         snprintf(message, DFM_CONFIG_MESSAGE_BYTES, "%.100s: no such flag (--help lists them all)",

@@ -26,7 +26,9 @@ typedef struct dfm_config {
     const char *listen; /* borrowed from argv or the environment */
     const char *store;  /* a folder; "" = none */
     uint64_t store_check_ms;
-    uint64_t workers; /* 0 = as many as there are CPUs */
+    const char *token_file, *cors_origin; /* "" = none */
+    uint64_t metrics_token;               /* 0 or 1 */
+    uint64_t workers;                     /* 0 = as many as there are CPUs */
     uint64_t queue;
     uint64_t cache_bytes, motion_cache_bytes;
     uint64_t max_upload_bytes, max_json_bytes, max_pose_bytes;

@@ -41,6 +41,9 @@ static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const
         {"If-None-Match", &headers->if_none_match},
         {"Request-Timeout-Ms", &headers->request_timeout_ms},
         {"X-Request-Id", &headers->request_id},
+        {"Authorization", &headers->authorization},
+        {"Origin", &headers->origin},
+        {"Access-Control-Request-Method", &headers->access_control_request_method},
     };
     if (!is_token(name, name_size))
         s->head->refusal = "a header name has a character that is not allowed";
@@ -136,11 +139,9 @@ dfm_method dfm_head_method(const char *name) {
     static const struct {
         const char *name;
         dfm_method method;
-    } methods[] = {{"GET", DFM_METHOD_GET},
-                   {"HEAD", DFM_METHOD_HEAD},
-                   {"POST", DFM_METHOD_POST},
-                   {"PATCH", DFM_METHOD_PATCH},
-                   {"DELETE", DFM_METHOD_DELETE}};
+    } methods[] = {{"GET", DFM_METHOD_GET},       {"HEAD", DFM_METHOD_HEAD},
+                   {"POST", DFM_METHOD_POST},     {"PATCH", DFM_METHOD_PATCH},
+                   {"DELETE", DFM_METHOD_DELETE}, {"OPTIONS", DFM_METHOD_OPTIONS}};
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
         if (strcmp(name, methods[i].name) == 0)
             return methods[i].method;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,7 +36,8 @@ typedef struct server {
     int signal_fd;
     int64_t start_unix_s;
     dfm_listener listener;
-    dfm_store store; /* without functions where there is none */
+    dfm_access *access; /* NULL: no --token-file */
+    dfm_store store;    /* without functions where there is none */
     dfm_skinners skinners;
     dfm_parallel parallel;
     dfm_cache *cache;
@@ -66,6 +68,7 @@ static int take_signals(void) {
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN); /* a client that went away is an error of its connection */
     return signalfd(-1, &signals, SFD_CLOEXEC);
@@ -137,6 +140,64 @@ static void note(void *context, const char *message) {
     dfm_log(DFM_LOG_WARN, "%s", message);
 }
 
+enum { TOKEN_FILE_BYTES = 1 << 20 };
+
+/* The file's text; false: `message`. */
+static bool read_token_file(const char *path, char *text, size_t *size, char *message,
+                            size_t message_bytes) {
+    struct stat status;
+    FILE *file = fopen(path, "re");
+    bool good = file && fstat(fileno(file), &status) == 0;
+    if (good) {
+        *size = fread(text, 1, TOKEN_FILE_BYTES, file);
+        good = !ferror(file);
+    }
+    if (!good)
+        snprintf(message, message_bytes, "%s", strerror(errno));
+    else if (*size == TOKEN_FILE_BYTES)
+        snprintf(message, message_bytes, "it is longer than %d bytes", TOKEN_FILE_BYTES);
+    else if (status.st_mode & (S_IRWXG | S_IRWXO))
+        dfm_log(DFM_LOG_WARN, "--token-file %s: others than its owner have rights on it (mode %o)",
+                path, (unsigned)status.st_mode & 0777);
+    if (file)
+        fclose(file);
+    return good && *size < TOKEN_FILE_BYTES;
+}
+
+/* False: it could not be read, or a line is wrong; the tokens that are in force stay. */
+static bool load_tokens(server *s) {
+    char message[256] = "no memory";
+    const char *path = s->config.token_file;
+    dfm_access_counts counts;
+    size_t size;
+    char *text = malloc(TOKEN_FILE_BYTES);
+    bool good = text && read_token_file(path, text, &size, message, sizeof message) &&
+                dfm_access_load(s->access, text, size, &counts, message, sizeof message);
+    if (text)
+        explicit_bzero(text, TOKEN_FILE_BYTES);
+    free(text);
+    if (good)
+        dfm_log(DFM_LOG_INFO, "tokens: %zu for deform, %zu for admin", counts.deform, counts.admin);
+    else
+        dfm_log(DFM_LOG_ERROR, "--token-file %s: %s", path, message);
+    return good;
+}
+
+static bool is_local(const char *address) {
+    return strncmp(address, "unix:", 5) == 0 || strncmp(address, "http://127.", 11) == 0 ||
+           strncmp(address, "http://[::1]", 12) == 0;
+}
+
+static bool open_access(server *s) {
+    if (!s->config.token_file[0]) {
+        if (!is_local(s->listener.address))
+            dfm_log(DFM_LOG_WARN, "whoever can connect may upload and delete: no --token-file");
+        return true;
+    }
+    s->access = dfm_access_create();
+    return s->access && load_tokens(s);
+}
+
 static bool open_store(server *s) {
     char message[512];
     const char *path = s->config.store;
@@ -179,6 +240,9 @@ static bool open_api(server *s) {
         .version = DFM_VERSION,
         .build = build,
         .defaults = {.mode = (dfm_mode)config->default_mode, .sdef = true},
+        .access = s->access,
+        .metrics_token = config->metrics_token != 0,
+        .cors_origins = config->cors_origin,
         .store = s->store.context ? &s->store : NULL,
         .store_check_ms = config->store_check_ms,
         .note = note,
@@ -246,7 +310,7 @@ static bool start(server *s, const char *config_note) {
     dfm_log(DFM_LOG_INFO, "deformd %s (%s, %s)", DFM_VERSION, DFM_CONFIG, DFM_COMPILER);
     if (config_note[0])
         dfm_log(DFM_LOG_INFO, "%s", config_note);
-    if (!open_store(s) || !open_skinners(s))
+    if (!open_access(s) || !open_store(s) || !open_skinners(s))
         return false;
     if (!open_api(s) || !start_serving(s)) {
         dfm_log(DFM_LOG_ERROR, "cannot start: no memory, or no threads");
@@ -259,12 +323,18 @@ static bool start(server *s, const char *config_note) {
     return true;
 }
 
-/* Waits for the next SIGTERM or SIGINT and returns it. */
-static int read_signal(const server *s) {
+/* Waits for a signal. SIGTERM and SIGINT are returned; 0: it was a SIGHUP, and is dealt with. */
+static int read_signal(server *s) {
     struct signalfd_siginfo info;
     while (read(s->signal_fd, &info, sizeof info) != sizeof info)
         continue;
-    return (int)info.ssi_signo;
+    if (info.ssi_signo != SIGHUP)
+        return (int)info.ssi_signo;
+    if (s->access)
+        load_tokens(s);
+    else
+        dfm_log(DFM_LOG_INFO, "SIGHUP: there is no --token-file to read again");
+    return 0;
 }
 
 static int64_t now_ms(void) {
@@ -281,13 +351,17 @@ _Noreturn static void leave_at_once(int status) {
     _exit(status);
 }
 
-_Noreturn static void end_by_second_signal(const server *s) {
-    dfm_log(DFM_LOG_WARN, "second signal (%s): ending at once", strsignal(read_signal(s)));
+/* Returns where the signal that is there is none that ends a process. */
+static void end_by_second_signal(server *s) {
+    int number = read_signal(s);
+    if (number == 0)
+        return;
+    dfm_log(DFM_LOG_WARN, "second signal (%s): ending at once", strsignal(number));
     leave_at_once(EXIT_CUT_OFF);
 }
 
 /* --drain-delay-ms: not ready any more, and still at work. */
-static void linger(const server *s) {
+static void linger(server *s) {
     int64_t end_ms = now_ms() + (int64_t)s->config.drain_delay_ms, left_ms;
     dfm_http_leave(s->http);
     while ((left_ms = end_ms - now_ms()) > 0) {
@@ -344,6 +418,7 @@ static void stop(server *s, int status) {
     dfm_skinner_close(s->skinners.cpu);
     dfm_buffer_pool_free(s->buffers);
     dfm_store_folder_close(&s->store);
+    dfm_access_free(s->access);
     dfm_listen_close(&s->listener);
     if (s->signal_fd >= 0)
         close(s->signal_fd);
@@ -372,7 +447,10 @@ int main(int argument_count, char **arguments) {
     bool started = start(&s, message);
     int status = EXIT_NO_START;
     if (started) {
-        dfm_log(DFM_LOG_INFO, "%s: draining", strsignal(read_signal(&s)));
+        int number;
+        while ((number = read_signal(&s)) == 0)
+            continue;
+        dfm_log(DFM_LOG_INFO, "%s: draining", strsignal(number));
         status = drain(&s);
     }
     stop(&s, status);

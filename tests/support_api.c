@@ -118,8 +118,17 @@ static bool listed(const char *const *list, const char *name) {
 /* What every answer must keep: an id, a type where there is a body, and no header that the route
  * table does not name. */
 static void check_headers(const api_answer *answer, const dfm_route *route) {
-    static const char *const everywhere[] = {"X-Request-Id", "Content-Type", NULL};
-    static const char *const problems[] = {"Retry-After", "Allow", NULL};
+    static const char *const everywhere[] = {"X-Request-Id",
+                                             "Content-Type",
+                                             "X-Content-Type-Options",
+                                             "Vary",
+                                             "Access-Control-Allow-Origin",
+                                             "Access-Control-Expose-Headers",
+                                             "Access-Control-Allow-Methods",
+                                             "Access-Control-Allow-Headers",
+                                             "Access-Control-Max-Age",
+                                             NULL};
+    static const char *const problems[] = {"Retry-After", "Allow", "WWW-Authenticate", NULL};
     ck_assert_ptr_nonnull(api_header(answer, "X-Request-Id"));
     if (answer->body_bytes > 0)
         ck_assert_ptr_nonnull(api_header(answer, "Content-Type"));
