@@ -40,7 +40,8 @@ dfm_pmx model_odd(dfm_arena *arena, float version, dfm_text_encoding encoding);
 dfm_pmx model_legs440(dfm_arena *arena);
 
 /* A VMD file in which every bone of `pmx`, whose names are ASCII, moves from frame 0 to the last of
- * `key_count` keys, one every MOTION_KEY_STEP frames, along curves that are not straight: free() it. */
+ * `key_count` keys, one every MOTION_KEY_STEP frames, along curves that are not straight: free()
+ * it. */
 enum { MOTION_KEY_STEP = 10 };
 uint8_t *motion_bytes(const dfm_pmx *pmx, uint32_t key_count, size_t *size);
 
