@@ -1,8 +1,9 @@
-/* Fuzzes the PMX reader, and the writer behind it: what loads is written and must read back the
- * same. */
-#include "core/model.h"
+/* Fuzzes the PMX reader, and what is behind it: what loads is written and must read back the same,
+ * and is deformed by every CPU kernel, with weights as stored and cleaned, into finite numbers. */
+#include "core/deform.h"
 #include "tests/data/compare.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,6 +38,54 @@ static void read_back(const dfm_pmx *pmx) {
     free(bytes);
 }
 
+/* Some pose that depends on nothing but the model. */
+static void make_pose(dfm_pose *pose) {
+    for (uint32_t i = 0; i < pose->bone_count; i++) {
+        double angle = 0.1 * (1 + i % 20);
+        pose->bones[i].rotation[i % 3] = sin(angle);
+        pose->bones[i].rotation[3] = cos(angle);
+        pose->bones[i].translation[i % 3] = (double)(i % 7) - 3;
+    }
+    for (uint32_t i = 0; i < pose->morph_count; i++)
+        pose->morph_weights[i] = i % 3 ? 0.5 : -1;
+}
+
+static void deform_as(dfm_deform_target *target, dfm_workspace *workspace, const char *variant) {
+    const dfm_skinner_options options = {.worker_count = 1, .simd = variant};
+    dfm_layout layout = {.attribute_count = 2,
+                         .attributes = {DFM_ATTRIBUTE_POSITION, DFM_ATTRIBUTE_NORMAL}};
+    dfm_deform_times times = {0};
+    dfm_layout_finish(&layout, target->model->pmx.vertices.count);
+    float *frame = malloc(layout.frame_bytes + 1);
+    require(frame &&
+                dfm_skinner_open(&dfm_skinner_cpu, &options, &target->skinner, NULL) == DFM_OK &&
+                dfm_skinner_bind(target->skinner, target->bind, &target->binding, NULL) == DFM_OK,
+            variant);
+    /* A pose may leave single precision, which is an error, and no number. */
+    dfm_status status = dfm_deform(target, workspace, 0, &layout, frame, &times, NULL);
+    require(status == DFM_OK || status == DFM_ERROR_ARGUMENT, dfm_status_name(status));
+    for (size_t i = 0; status == DFM_OK && i < layout.frame_bytes / sizeof *frame; i++)
+        require(isfinite(frame[i]), "a number that is not finite");
+    dfm_skinner_unbind(target->skinner, target->binding);
+    dfm_skinner_close(target->skinner);
+    free(frame);
+}
+
+static void deform_with(const dfm_model *model, dfm_weights_mode weights) {
+    dfm_skin_bind *bind;
+    dfm_workspace workspace = {0};
+    require(dfm_skin_bind_create(model, weights, true, &bind, NULL) == DFM_OK &&
+                dfm_workspace_reserve(&workspace, bind, NULL) == DFM_OK,
+            "no bind data");
+    make_pose(&workspace.pose);
+    dfm_deform_target target = {.model = model, .bind = bind};
+    for (size_t i = 0; i < dfm_skin_variant_count; i++)
+        if (dfm_skin_variants[i].supported())
+            deform_as(&target, &workspace, dfm_skin_variants[i].name);
+    dfm_workspace_free(&workspace);
+    dfm_skin_bind_free(bind);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dfm_model *model;
     dfm_error error;
@@ -48,6 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     read_back(&model->pmx);
+    deform_with(model, DFM_WEIGHTS_NORMALIZED);
+    deform_with(model, DFM_WEIGHTS_RAW);
     dfm_model_release(model);
     return 0;
 }
