@@ -166,6 +166,17 @@ STREAM_FRAMES ?= 6500
 stream-soak: $(BUILD)/tests/e2e/test_stream $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd STREAM_FRAMES=$(STREAM_FRAMES) CK_RUN_CASE=memory $(BUILD)/tests/e2e/test_stream
 
+# `make coverage`: lines of core and api that the tests run; fails under COVERAGE_LEAST percent.
+COVERAGE_LEAST ?= 90
+.PHONY: coverage coverage-run
+coverage: deps
+	@tests/deps.sh gcovr
+	@$(MAKE) --no-print-directory -j$(JOBS) config=coverage coverage-run
+coverage-run: $(TESTS) $(E2E_TESTS) $(BUILD)/gen/openapi.json $(REPLAYS) all
+	find $(BUILD) -name '*.gcda' -delete
+	DEFORMD=$(BUILD)/deformd tests/run.sh $(TESTS) $(REPLAYS) $(E2E_TESTS)
+	gcovr --root . --object-directory $(BUILD) --filter core/ --filter api/ --fail-under-line $(COVERAGE_LEAST)
+
 # --- fuzzers ---------------------------------------------------------------------------------
 # tests/fuzz/fuzz_<what>.c is a libFuzzer target; tests/fuzz/cases/<what>/ holds its saved cases,
 # which `make check` replays through the same code without libFuzzer (replay.c).
