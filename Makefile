@@ -160,6 +160,17 @@ soak: $(LOAD) $(addprefix $(BUILD)/tests/,e2e/test_soak server/test_store_folder
 	SOAK_KILLS=200 $(BUILD)/tests/server/test_store_folder
 	SOAK_KILLS=200 DEFORMD=$(BUILD)/deformd $(BUILD)/tests/e2e/test_store
 
+# `make farm-test`: three daemons over one store behind HAProxy, as docker/ shows it.
+FARM_TEST := $(BUILD)/tests/farm/test_farm
+$(FARM_TEST): $(BUILD)/tests/farm/test_farm.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
+	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
+.PHONY: farm-test farm-run
+farm-test: deps
+	@tests/deps.sh haproxy
+	@$(MAKE) --no-print-directory -j$(JOBS) farm-run
+farm-run: $(FARM_TEST) $(BUILD)/deformd
+	DEFORMD=$(BUILD)/deformd $(FARM_TEST)
+
 # `make stream-soak [STREAM_FRAMES=6500]`: one long streamed result, 1.2 MB a frame, with figures.
 STREAM_FRAMES ?= 6500
 .PHONY: stream-soak
