@@ -18,6 +18,11 @@
 #if DFM_ITEM_LANES == DFM_LANES
 typedef float8 vf;
 typedef int8 vi;
+typedef uint8 vu;
+typedef ushort8 vh;
+#define AS_UINT(x) as_uint8(x)
+#define AS_FLOAT(x) as_float8(x)
+#define TO_USHORT(x) convert_ushort8(x)
 #define ITEM_LANE 0
 #define SPLAT(x) ((vf)(x))
 #define LOAD(row) vload8(0, (row))
@@ -25,6 +30,11 @@ typedef int8 vi;
 #elif DFM_ITEM_LANES == 1
 typedef float vf;
 typedef int vi;
+typedef uint vu;
+typedef ushort vh;
+#define AS_UINT(x) as_uint(x)
+#define AS_FLOAT(x) as_float(x)
+#define TO_USHORT(x) ((ushort)(x))
 #define ITEM_LANE (get_global_id(0) % DFM_LANES)
 #define SPLAT(x) (x)
 #define LOAD(row) (*(row))
@@ -36,6 +46,9 @@ typedef int vi;
 typedef struct v3 {
     vf x, y, z;
 } v3;
+typedef struct h3 {
+    vh x, y, z;
+} h3;
 typedef struct m34 {
     vf m[12];
 } m34;
@@ -291,35 +304,81 @@ static v3 clamp3(v3 p) {
     return v;
 }
 
-/* Position and normal side by side, 6 floats a vertex. */
-static void store_vertex(global float *frame, dfm_u32 vertex, float4 position_nx, float2 ny_nz) {
-    global float *to = frame + 6 * (size_t)vertex;
-    vstore4(position_nx, 0, to);
-    vstore2(ny_nz, 2, to);
+/* To the nearest half, of two the even; what is larger than the largest becomes that. The sum puts
+ * the half's last place where a float has its own, so that it rounds there. */
+static vh half_of(vf value) {
+    vf magnitude = fmin(fabs(value), 65504.0f);
+    vu exponent = max(AS_UINT(magnitude) & 0x7f800000u, (vu)(0x38800000u)); /* 2^-14 at least */
+    vu sum = AS_UINT(4.0f * magnitude + AS_FLOAT(exponent + 0x07800000u));
+    return TO_USHORT((AS_UINT(value) >> 16 & 0x8000u) + (sum >> 13 & 0x7c00u) + (sum & 0xfffu));
+}
+static h3 to_halves(v3 v) {
+    h3 h = {half_of(v.x), half_of(v.y), half_of(v.z)};
+    return h;
 }
 
 #if DFM_ITEM_LANES == 1
-static void store(global float *frame, const global dfm_u32 *vertex, v3 p, v3 n) {
-    store_vertex(frame, *vertex, (float4)(p.x, p.y, p.z, n.x), (float2)(n.y, n.z));
-}
+#define EACH_LANE(DO) DO(0, )
 #else
-#define STORE_LANE(i)                                                                              \
-    store_vertex(frame, vertex[i], (float4)(p.x.s##i, p.y.s##i, p.z.s##i, n.x.s##i),               \
-                 (float2)(n.y.s##i, n.z.s##i))
-static void store(global float *frame, const global dfm_u32 *vertex, v3 p, v3 n) {
-    STORE_LANE(0);
-    STORE_LANE(1);
-    STORE_LANE(2);
-    STORE_LANE(3);
-    STORE_LANE(4);
-    STORE_LANE(5);
-    STORE_LANE(6);
-    STORE_LANE(7);
-}
+#define EACH_LANE(DO)                                                                              \
+    DO(0, .s0)                                                                                     \
+    DO(1, .s1)                                                                                     \
+    DO(2, .s2)                                                                                     \
+    DO(3, .s3)                                                                                     \
+    DO(4, .s4)                                                                                     \
+    DO(5, .s5)                                                                                     \
+    DO(6, .s6)                                                                                     \
+    DO(7, .s7)
 #endif
 
+static void store_floats(global float *to, dfm_u32 stride, const global dfm_u32 *vertex, v3 v) {
+#define STORE(i, lane)                                                                             \
+    vstore3((float3)(v.x lane, v.y lane, v.z lane), 0, to + (size_t)stride * vertex[i]);
+    EACH_LANE(STORE)
+#undef STORE
+}
+
+static void store_halves(global ushort *to, dfm_u32 stride, const global dfm_u32 *vertex, h3 v) {
+#define STORE(i, lane)                                                                             \
+    vstore3((ushort3)(v.x lane, v.y lane, v.z lane), 0, to + (size_t)stride * vertex[i]);
+    EACH_LANE(STORE)
+#undef STORE
+}
+
+/* Position and normal side by side, 6 floats a vertex. */
+static void store_pairs(global float *to, const global dfm_u32 *vertex, v3 p, v3 n) {
+#define STORE(i, lane)                                                                             \
+    vstore4((float4)(p.x lane, p.y lane, p.z lane, n.x lane), 0, to + 6 * (size_t)vertex[i]);      \
+    vstore2((float2)(n.y lane, n.z lane), 2, to + 6 * (size_t)vertex[i]);
+    EACH_LANE(STORE)
+#undef STORE
+}
+
+static void store(global float *out, const dfm_skin_launch *launch, size_t frame,
+                  const global dfm_u32 *vertex, v3 p, v3 n) {
+    size_t begin = frame * launch->pitch;
+    if (launch->halves) {
+        global ushort *to = (global ushort *)out + begin;
+        if (launch->position_stride)
+            store_halves(to + launch->position, launch->position_stride, vertex, to_halves(p));
+        if (launch->normal_stride)
+            store_halves(to + launch->normal, launch->normal_stride, vertex, to_halves(n));
+        return;
+    }
+    global float *to = out + begin;
+    if (launch->position_stride == 6 && launch->normal_stride == 6 &&
+        launch->normal == launch->position + 3) {
+        store_pairs(to + launch->position, vertex, p, n);
+        return;
+    }
+    if (launch->position_stride)
+        store_floats(to + launch->position, launch->position_stride, vertex, p);
+    if (launch->normal_stride)
+        store_floats(to + launch->normal, launch->normal_stride, vertex, n);
+}
+
 /* blocks, data, vertex: as in dfm_skin_args. words, floats: the launch's parameter buffer, twice,
- * since it holds both. out: 6 floats a vertex in file order, frame after frame. */
+ * since it holds both. out: vertices in file order, as the launch says. */
 kernel void dfm_skin(const global dfm_skin_block *blocks, const global float *data,
                      const global dfm_u32 *vertex, const global dfm_u32 *words,
                      const global float *floats, global float *out, const dfm_skin_launch launch) {
@@ -343,6 +402,6 @@ kernel void dfm_skin(const global dfm_skin_block *blocks, const global float *da
             p = add3(p, load3(floats + launch.deltas + 3 * DFM_LANES * (size_t)place + lane));
     }
     posed result = skin(&it, p, n);
-    store(out + 6 * frame * launch.vertex_count, vertex + DFM_LANES * b + lane,
-          clamp3(result.position), normalize3(result.normal));
+    store(out, &launch, frame, vertex + DFM_LANES * b + lane, clamp3(result.position),
+          normalize3(result.normal));
 }

@@ -52,13 +52,18 @@ typedef struct dfm_skin_block {
  * buffer, in words of 4 bytes. Frame f begins at word f * frame_words with its palette (bone_count
  * x 12); the offsets below count from there, but for `deltas`. */
 typedef struct dfm_skin_launch {
-    dfm_u32 block_count, vertex_count;
+    dfm_u32 block_count;
     dfm_u32 frame_words;
     dfm_u32 rotations; /* bone_count x 4 */
     dfm_u32 duals;     /* bone_count x 4; not there when the bind data has no QDEF */
     dfm_u32 morphed;   /* 0: no frame has an active morph, and the two below mean nothing */
     dfm_u32 slots;     /* block_count words: the block's place in deltas, or DFM_NO_SLOT */
     dfm_u32 deltas; /* from the buffer's beginning, for all frames: 3 x DFM_LANES floats a slot */
+    /* Where results go, in elements of 4 bytes (f32), or of 2 where `halves` is set (f16): frame f
+     * begins at f * pitch, vertex v of it v strides on from `position` and from `normal`. */
+    dfm_u32 halves, pitch;
+    dfm_u32 position, position_stride; /* stride 0: not wanted */
+    dfm_u32 normal, normal_stride;
 } dfm_skin_launch;
 #define DFM_NO_SLOT 0xffffffffu
 
@@ -66,8 +71,9 @@ typedef struct dfm_skin_launch {
 _Static_assert(sizeof(dfm_skin_block) == 32, "skin.cl reads 32-byte blocks");
 _Static_assert(offsetof(dfm_skin_block, row) == 8, "row");
 _Static_assert(offsetof(dfm_skin_block, bone) == 16, "bone");
-_Static_assert(sizeof(dfm_skin_launch) == 32, "skin.cl takes eight words");
-_Static_assert(offsetof(dfm_skin_launch, morphed) == 20, "morphed");
+_Static_assert(sizeof(dfm_skin_launch) == 52, "skin.cl takes thirteen words");
+_Static_assert(offsetof(dfm_skin_launch, morphed) == 16, "morphed");
+_Static_assert(offsetof(dfm_skin_launch, normal_stride) == 48, "normal_stride");
 #endif
 
 #endif

@@ -27,7 +27,7 @@ extern const char dfm_skin_cl[];
 
 /* The calls of one run, in front of the ICD loader's: number `failing_call` of them fails. */
 static int failing_call = -1;
-static atomic_int seen_calls;
+static atomic_int seen_calls, launches;
 
 static bool call_fails(void) {
     return seen_calls++ == failing_call;
@@ -78,10 +78,22 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
 cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                               const size_t *offset, const size_t *global, const size_t *local,
                               cl_uint wait_count, const cl_event *wait, cl_event *event) {
+    launches++;
     if (call_fails())
         return CL_OUT_OF_RESOURCES;
     return DRIVER(clEnqueueNDRangeKernel)(queue, kernel, dimensions, offset, global, local,
                                           wait_count, wait, event);
+}
+
+cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *mapped,
+                               cl_uint wait_count, const cl_event *wait, cl_event *event) {
+    cl_int code = DRIVER(clEnqueueUnmapMemObject)(queue, buffer, mapped, wait_count, wait, event);
+    return call_fails() ? CL_OUT_OF_RESOURCES : code;
+}
+
+cl_int clFlush(cl_command_queue queue) {
+    cl_int code = DRIVER(clFlush)(queue);
+    return call_fails() ? CL_OUT_OF_RESOURCES : code;
 }
 
 cl_int clFinish(cl_command_queue queue) {
@@ -210,13 +222,16 @@ START_TEST(a_batch_equals_its_frames_bit_for_bit) {
         poses[i] = scene_pose_create(bind, 100 + i, i % 3); /* 0: no morph; 1: all blocks */
         jobs[i] = scene_job(poses[i], batch + i * floats);
     }
+    launches = 0;
     assert_ok(dfm_skinner_run(skinner, binding, 0, jobs, FRAMES, &error));
-    float *normals = frames_of(bind, FRAMES); /* alone, from the device's buffer */
+    ck_assert_int_eq(launches, 1);
+    float *normals = frames_of(bind, FRAMES); /* alone */
     for (uint32_t i = 0; i < FRAMES; i++) {
         jobs[i].position.data = NULL;
         jobs[i].normal.data = normals + i * floats;
     }
     assert_ok(dfm_skinner_run(skinner, binding, 0, jobs, FRAMES, &error));
+    ck_assert_int_eq(launches, 2);
     for (uint32_t i = 0; i < FRAMES; i++) {
         const dfm_skin_job alone = scene_job(poses[i], single);
         assert_ok(dfm_skinner_run(skinner, binding, 1, &alone, 1, &error));
@@ -320,7 +335,9 @@ START_TEST(a_batch_over_the_launch_limit_is_divided) {
     dfm_skin_job jobs[FRAMES];
     for (size_t i = 0; i < FRAMES; i++)
         jobs[i] = scene_job(pose, frames + i * scene_frame_floats(bind));
+    launches = 0;
     assert_ok(dfm_skinner_run(skinner, binding, 0, jobs, FRAMES, &error));
+    ck_assert_int_eq(launches, both_ways[_i] == 1 ? FRAMES : 2);
     for (size_t i = 0; i < FRAMES; i++)
         scene_compare(frames + i * scene_frame_floats(bind), expected, bind->vertex_count);
     free(frames);
@@ -453,6 +470,80 @@ START_TEST(every_layout_holds_the_same_frame_and_nothing_else_is_touched) {
 }
 END_TEST
 
+/* Frames of every layout behind each other, as a request has them, are one launch, and each is the
+ * one that it is alone. */
+START_TEST(a_batch_of_every_layout_is_one_launch) {
+    enum { FRAMES = 5 };
+    const case_layout *l = &layouts[_i / 2];
+    dfm_skin_bind *bind =
+        scene_create(&(scene_options){.block_count = 60, .bone_count = 20, .seed = 22});
+    ck_assert_uint_lt(bind->vertex_count * 56, FAR * 2);
+    dfm_skinner *skinner = open_opencl(1, both_ways[_i % 2]);
+    dfm_skin_binding *binding = bind_to(skinner, bind);
+    enum { ROOM = 2 * FAR };
+    char *together = aligned_alloc(64, FRAMES * ROOM), *alone = aligned_alloc(64, FRAMES * ROOM);
+    memset(together, 0xa5, FRAMES * ROOM);
+    memset(alone, 0xa5, FRAMES * ROOM);
+    scene_pose *poses[FRAMES];
+    dfm_skin_job jobs[FRAMES];
+    for (uint32_t i = 0; i < FRAMES; i++) {
+        poses[i] = scene_pose_create(bind, 60 + i, i % 3);
+        char *at = alone + i * ROOM + l->shift;
+        jobs[i] = scene_job(poses[i], NULL);
+        jobs[i].component = l->component;
+        jobs[i].position = output_at(at, l->position_offset, l->position_stride);
+        jobs[i].normal = output_at(at, l->normal_offset, l->normal_stride);
+        assert_ok(dfm_skinner_run(skinner, binding, 0, &jobs[i], 1, &error));
+        at = together + i * ROOM + l->shift;
+        jobs[i].position = output_at(at, l->position_offset, l->position_stride);
+        jobs[i].normal = output_at(at, l->normal_offset, l->normal_stride);
+    }
+    launches = 0;
+    assert_ok(dfm_skinner_run(skinner, binding, 0, jobs, FRAMES, &error));
+    ck_assert_int_eq(launches, l->position_stride || l->normal_stride ? 1 : 0);
+    ck_assert_mem_eq(together, alone, FRAMES * ROOM);
+    for (uint32_t i = 0; i < FRAMES; i++)
+        scene_pose_free(poses[i]);
+    free(together);
+    free(alone);
+    dfm_skinner_unbind(skinner, binding);
+    dfm_skinner_close(skinner);
+    scene_free(bind);
+}
+END_TEST
+
+/* What the largest half is not: larger, infinite, or no number. */
+START_TEST(halves_round_and_saturate_as_on_the_cpu) {
+    static const float factors[] = {1, 1e-3f, 1e-6f, 3e-8f, 1e4f, 65504, 1e6f, 3e38f};
+    dfm_skin_bind *bind =
+        scene_create(&(scene_options){.block_count = 80, .bone_count = 12, .seed = 23});
+    dfm_skinner *skinner = open_opencl(1, both_ways[_i]);
+    dfm_skin_binding *binding = bind_to(skinner, bind);
+    float *frame = frames_of(bind, 1);
+    uint16_t *halves = (uint16_t *)frames_of(bind, 1);
+    for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
+        scene_pose *pose = scene_pose_create(bind, 7, 0);
+        for (uint32_t i = 0; i < bind->bone_count * 12; i++)
+            pose->palette[i] *= factors[f];
+        dfm_skin_job job = scene_job(pose, frame);
+        assert_ok(dfm_skinner_run(skinner, binding, 0, &job, 1, &error));
+        job.component = DFM_COMPONENT_F16;
+        job.position = output_at((char *)halves, 0, 12);
+        job.normal = output_at((char *)halves, 6, 12);
+        assert_ok(dfm_skinner_run(skinner, binding, 0, &job, 1, &error));
+        for (size_t i = 0; i < scene_frame_floats(bind); i++)
+            ck_assert_msg(halves[i] == dfm_half_from_float(frame[i]), "%a is %04x, not %04x",
+                          (double)frame[i], halves[i], dfm_half_from_float(frame[i]));
+        scene_pose_free(pose);
+    }
+    free(frame);
+    free(halves);
+    dfm_skinner_unbind(skinner, binding);
+    dfm_skinner_close(skinner);
+    scene_free(bind);
+}
+END_TEST
+
 /* --- threads
  * ------------------------------------------------------------------------------------------ */
 
@@ -581,6 +672,12 @@ START_TEST(nothing_is_compiled_after_open) {
         scene_pose *pose = scene_pose_create(bind, i, i % 2);
         dfm_skin_binding *binding = bind_to(skinner, bind);
         run_and_compare(skinner, binding, pose);
+        float *frames = frames_of(bind, 20);
+        dfm_skin_job jobs[20];
+        for (size_t k = 0; k < 20; k++)
+            jobs[k] = scene_job(pose, frames + k * scene_frame_floats(bind));
+        assert_ok(dfm_skinner_run(skinner, binding, 0, jobs, 20, &error));
+        free(frames);
         dfm_skinner_unbind(skinner, binding);
         scene_pose_free(pose);
         scene_free(bind);
@@ -725,12 +822,22 @@ END_TEST
 /* --- a device that fails later
  * -------------------------------------------------------------------------------- */
 
+/* Frames with and without gaps, so three launches, of which two are under way at one time. */
+enum { FAILING_JOBS = 3 };
+
+static void make_failing_jobs(dfm_skin_job jobs[FAILING_JOBS], const dfm_skin_bind *bind,
+                              const scene_pose *pose, float *frames) {
+    for (size_t i = 0; i < FAILING_JOBS; i++)
+        jobs[i] = scene_job(pose, frames + i * scene_frame_floats(bind));
+    jobs[1].normal.data = NULL;
+}
+
 /* Fails the first driver call, then the second, and so on, until a run gets through. */
-static void fail_every_call(dfm_skinner *skinner, const dfm_skin_bind *bind, bool in_place) {
+static int fail_every_call(dfm_skinner *skinner, const dfm_skin_bind *bind) {
     scene_pose *pose = scene_pose_create(bind, 1, 3);
-    float *frame = frames_of(bind, 1), *expected = scene_expected(bind, pose);
-    dfm_skin_job job = scene_job(pose, frame);
-    job.normal.data = in_place ? job.normal.data : NULL;
+    float *frames = frames_of(bind, FAILING_JOBS), *expected = scene_expected(bind, pose);
+    dfm_skin_job jobs[FAILING_JOBS];
+    make_failing_jobs(jobs, bind, pose, frames);
     int failures = 0;
     for (bool through = false; !through; failures += !through) {
         failing_call = failures;
@@ -739,7 +846,7 @@ static void fail_every_call(dfm_skinner *skinner, const dfm_skin_bind *bind, boo
         dfm_skin_binding *binding = NULL;
         dfm_status status = dfm_skinner_bind(skinner, bind, &binding, &error);
         if (status == DFM_OK)
-            status = dfm_skinner_run(skinner, binding, 0, &job, 1, &error);
+            status = dfm_skinner_run(skinner, binding, 0, jobs, FAILING_JOBS, &error);
         else
             ck_assert_ptr_null(binding);
         through = status == DFM_OK;
@@ -750,17 +857,19 @@ static void fail_every_call(dfm_skinner *skinner, const dfm_skin_bind *bind, boo
             run_and_compare(skinner, binding, pose); /* the next run is none the worse */
         dfm_skinner_unbind(skinner, binding);
     }
-    ck_assert_int_ge(failures, 3 + 1 + 7 + 1 + 1 + 1); /* bind, upload, arguments, launch, ... */
-    free(frame);
+    scene_compare(frames, expected, bind->vertex_count);
+    free(frames);
     free(expected);
     scene_pose_free(pose);
+    return failures;
 }
 
 START_TEST(a_driver_call_that_fails_is_an_error_of_that_run_alone) {
     dfm_skin_bind *bind =
         scene_create(&(scene_options){.block_count = 30, .bone_count = 6, .seed = 1});
-    dfm_skinner *skinner = open_opencl(1, both_ways[_i % 2]);
-    fail_every_call(skinner, bind, _i / 2 == 0);
+    dfm_skinner *skinner = open_opencl(1, both_ways[_i]);
+    /* 3 buffers to bind; then for each launch upload, 7 arguments, launch, flush, finish, ... */
+    ck_assert_int_ge(fail_every_call(skinner, bind), 3 + FAILING_JOBS * (1 + 7 + 1 + 1 + 1 + 1));
     dfm_skinner_close(skinner);
     scene_free(bind);
 }
@@ -800,6 +909,9 @@ int main(void) {
     tcase_add_test(results, a_model_without_vertices_is_no_error);
     tcase_add_loop_test(results, every_layout_holds_the_same_frame_and_nothing_else_is_touched, 0,
                         2 * sizeof layouts / sizeof *layouts);
+    tcase_add_loop_test(results, a_batch_of_every_layout_is_one_launch, 0,
+                        2 * sizeof layouts / sizeof *layouts);
+    tcase_add_loop_test(results, halves_round_and_saturate_as_on_the_cpu, 0, 2);
     tcase_add_loop_test(results, workers_do_not_disturb_each_other, 0, 2);
     tcase_add_loop_test(results, nothing_is_compiled_after_open, 0, 2);
     tcase_add_test(results, the_description_names_device_and_driver);
@@ -815,7 +927,7 @@ int main(void) {
     tcase_add_test(missing, a_cache_folder_that_is_missing_is_made);
     tcase_add_test(missing, a_cache_folder_mounted_noexec_is_unavailable);
     TCase *failing = tcase_create("failing");
-    tcase_add_loop_test(failing, a_driver_call_that_fails_is_an_error_of_that_run_alone, 0, 4);
+    tcase_add_loop_test(failing, a_driver_call_that_fails_is_an_error_of_that_run_alone, 0, 2);
     tcase_add_test(failing, a_driver_call_that_fails_at_open_is_unavailable);
     TCase *const cases[] = {kernel, results, missing, failing};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
