@@ -9,16 +9,9 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-enum {
-    NAME_BYTES = 64,
-    PIECE_BYTES = 64 * 1024,
-    /* A process's folder is without its lock for a moment when it is made: it is left alone until
-     * it is this old. */
-    UNLOCKED_S = 600
-};
+enum { NAME_BYTES = 64, PIECE_BYTES = 64 * 1024 };
 
 static const char format_text[] = "deformd store 1\n";
 static const char *const kind_names[] = {
@@ -423,28 +416,36 @@ static bool try_lock(int fd) {
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Whether the process is gone whose folder this is. */
-static bool is_dead(int tmp, const char *name) {
-    char path[NAME_BYTES + 8];
-    struct stat status;
-    if (snprintf(path, sizeof path, "%s/lock", name) >= (int)sizeof path)
-        return false;
-    int fd = openat(tmp, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT && fstatat(tmp, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-               time(NULL) - status.st_mtime > UNLOCKED_S;
-    bool dead = try_lock(fd);
-    close(fd);
+/* Whether nobody holds the lock any more; no lock counts as such. */
+static bool is_dead(int tmp, const char *lock_name) {
+    int fd = openat(tmp, lock_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    bool dead = fd < 0 ? errno == ENOENT : try_lock(fd);
+    if (fd >= 0)
+        close(fd);
     return dead;
+}
+
+/* "<random>.lock" is there before the folder "<random>" is, and goes after it. */
+static void clean_up_entry(int tmp, const char *entry) {
+    char name[NAME_BYTES], lock_name[NAME_BYTES + 8];
+    size_t length = strlen(entry), bare = length;
+    if (length > 5 && strcmp(entry + length - 5, ".lock") == 0)
+        bare -= 5;
+    if (entry[0] == '.' || bare >= sizeof name)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)bare, entry);
+    snprintf(lock_name, sizeof lock_name, "%s.lock", name);
+    if (!is_dead(tmp, lock_name))
+        return;
+    remove_tree(tmp, name);
+    unlinkat(tmp, lock_name, 0);
 }
 
 static void clean_up(const folder *store) {
     int fd = openat(store->tmp, ".", folder_flags);
     DIR *entries = fd < 0 ? NULL : fdopendir(fd);
-    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
-        if (entry->d_name[0] != '.' && is_dead(store->tmp, entry->d_name))
-            remove_tree(store->tmp, entry->d_name);
-    }
+    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
+        clean_up_entry(store->tmp, entry->d_name);
     if (entries)
         closedir(entries);
     else if (fd >= 0)
@@ -458,18 +459,39 @@ static int open_folder(int root, const char *name) {
     return openat(root, name, folder_flags);
 }
 
+/* A lock of this name, held; *taken false: somebody who cleans up took it for a dead one's. False:
+ * errno. */
+static bool make_lock(folder *store, const char *name, bool *taken) {
+    struct stat ours, there;
+    store->lock = openat(store->tmp, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (store->lock < 0)
+        return false;
+    *taken = try_lock(store->lock) && fstat(store->lock, &ours) == 0 &&
+             fstatat(store->tmp, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+             ours.st_ino == there.st_ino;
+    if (!*taken) {
+        close(store->lock);
+        store->lock = -1;
+    }
+    return true;
+}
+
 static bool open_own(folder *store) {
     uint64_t number;
-    char path[NAME_BYTES + 8];
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-        return false;
-    snprintf(store->own_name, sizeof store->own_name, "%016llx", (unsigned long long)number);
-    snprintf(path, sizeof path, "%s/lock", store->own_name);
+    char lock_name[NAME_BYTES + 8];
+    bool taken = false;
+    while (!taken) {
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+            return false;
+        snprintf(store->own_name, sizeof store->own_name, "%016llx", (unsigned long long)number);
+        snprintf(lock_name, sizeof lock_name, "%s.lock", store->own_name);
+        if (!make_lock(store, lock_name, &taken))
+            return false;
+    }
     if (mkdirat(store->tmp, store->own_name, 0777) != 0)
         return false;
     store->own = openat(store->tmp, store->own_name, folder_flags);
-    store->lock = openat(store->tmp, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return store->own >= 0 && store->lock >= 0 && try_lock(store->lock);
+    return store->own >= 0;
 }
 
 /* NULL: good, or the format file was made; else what is wrong. */
@@ -517,8 +539,12 @@ void dfm_store_folder_close(dfm_store *interface) {
     folder *store = interface->context;
     if (!store)
         return;
-    if (store->own >= 0)
+    if (store->lock >= 0) {
+        char lock_name[NAME_BYTES + 8];
         remove_tree(store->tmp, store->own_name);
+        snprintf(lock_name, sizeof lock_name, "%s.lock", store->own_name);
+        unlinkat(store->tmp, lock_name, 0);
+    }
     close_one(store->own);
     close_one(store->lock);
     close_one(store->tmp);

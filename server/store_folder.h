@@ -4,7 +4,8 @@
  *     DIR/models/<id>/file             the bytes as they were uploaded
  *     DIR/models/<id>/about.json
  *     DIR/motions/<id>/...
- *     DIR/tmp/<random>/                one of each process, with `lock`, which it holds a lock on
+ *     DIR/tmp/<random>/                one of each process, and
+ *     DIR/tmp/<random>.lock            which it holds a lock on
  *
  * An item is made whole in the process's own folder under tmp, synced, and moved into place by one
  * rename; it is removed by one rename the other way. So it is there or not, whenever a process is

@@ -457,8 +457,8 @@ START_TEST(kill_at_any_moment_loses_nothing_that_was_acknowledged) {
         }
     }
     char command[160];
-    snprintf(command, sizeof command, "test $(ls %s/tmp | wc -l) = 1", folder);
-    ck_assert_int_eq(system(command), 0); /* the running one's */
+    snprintf(command, sizeof command, "test $(ls %s/tmp | wc -l) = 2", folder);
+    ck_assert_int_eq(system(command), 0); /* the running one's, and its lock */
     daemon_stop(&d);
 }
 END_TEST
