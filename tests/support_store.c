@@ -1,0 +1,225 @@
+#include "tests/support_store.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ITEMS_MAX = 64 };
+
+typedef struct item {
+    dfm_store_kind kind;
+    dfm_id id;
+    uint8_t *bytes;
+    size_t size;
+    char *about;
+} item;
+
+struct fake_store {
+    pthread_mutex_t lock;
+    item items[ITEMS_MAX];
+    size_t count;
+    dfm_status failure, nth_failure;
+    unsigned nth, slow_ms;
+    fake_counts counts;
+};
+
+fake_store *fake_store_create(void) {
+    fake_store *store = calloc(1, sizeof *store);
+    if (store)
+        pthread_mutex_init(&store->lock, NULL);
+    return store;
+}
+
+static void clear_item(item *one) {
+    free(one->bytes);
+    free(one->about);
+}
+
+void fake_store_free(fake_store *store) {
+    for (size_t i = 0; i < store->count; i++)
+        clear_item(&store->items[i]);
+    pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+static item *find(fake_store *store, dfm_store_kind kind, const char *id) {
+    for (size_t i = 0; i < store->count; i++)
+        if (store->items[i].kind == kind && strcmp(store->items[i].id.text, id) == 0)
+            return &store->items[i];
+    return NULL;
+}
+
+/* With the lock, which is given back where the call fails. */
+static dfm_status begin(fake_store *store, dfm_error *error) {
+    pthread_mutex_lock(&store->lock);
+    store->counts.calls++;
+    dfm_status status = store->failure;
+    if (store->nth > 0 && --store->nth == 0)
+        status = store->nth_failure;
+    if (status == DFM_OK)
+        return DFM_OK;
+    pthread_mutex_unlock(&store->lock);
+    return dfm_fail(error, status, NULL, -1, -1, "the store was made to fail");
+}
+
+static dfm_status end(fake_store *store, dfm_status status, dfm_error *error) {
+    pthread_mutex_unlock(&store->lock);
+    return status == DFM_OK ? DFM_OK
+                            : dfm_fail(error, status, NULL, -1, -1, "the store has no such item");
+}
+
+static dfm_status put(void *context, dfm_store_kind kind, const dfm_id *id, const uint8_t *bytes,
+                      size_t size, const char *about, bool *created, dfm_error *error) {
+    fake_store *store = context;
+    *created = false;
+    dfm_status status = begin(store, error);
+    if (status != DFM_OK)
+        return status;
+    item *one = find(store, kind, id->text);
+    if (!one) {
+        if (store->count == ITEMS_MAX)
+            abort();
+        one = &store->items[store->count++];
+        *one = (item){.kind = kind, .id = *id, .about = strdup(about)};
+        *created = true;
+    }
+    free(one->bytes);
+    one->bytes = malloc(size ? size : 1);
+    memcpy(one->bytes, bytes, size);
+    one->size = size;
+    return end(store, DFM_OK, error);
+}
+
+static dfm_status read_about(void *context, dfm_store_kind kind, const dfm_id *id,
+                             char about[DFM_STORE_ABOUT_BYTES], dfm_error *error) {
+    fake_store *store = context;
+    dfm_status status = begin(store, error);
+    if (status != DFM_OK)
+        return status;
+    const item *one = find(store, kind, id->text);
+    if (one)
+        snprintf(about, DFM_STORE_ABOUT_BYTES, "%s", one->about);
+    return end(store, one ? DFM_OK : DFM_ERROR_NOT_FOUND, error);
+}
+
+static dfm_status write_about(void *context, dfm_store_kind kind, const dfm_id *id,
+                              const char *about, dfm_error *error) {
+    fake_store *store = context;
+    dfm_status status = begin(store, error);
+    if (status != DFM_OK)
+        return status;
+    item *one = find(store, kind, id->text);
+    if (one) {
+        free(one->about);
+        one->about = strdup(about);
+    }
+    return end(store, one ? DFM_OK : DFM_ERROR_NOT_FOUND, error);
+}
+
+static dfm_status read_bytes(void *context, dfm_store_kind kind, const dfm_id *id,
+                             uint8_t *(*take)(void *taker, size_t size), void *taker,
+                             dfm_error *error) {
+    fake_store *store = context;
+    usleep(1000 * store->slow_ms);
+    dfm_status status = begin(store, error);
+    if (status != DFM_OK)
+        return status;
+    store->counts.reads++;
+    const item *one = find(store, kind, id->text);
+    uint8_t *bytes = one ? take(taker, one->size) : NULL;
+    if (bytes)
+        memcpy(bytes, one->bytes, one->size);
+    return end(store, !one ? DFM_ERROR_NOT_FOUND : bytes ? DFM_OK : DFM_ERROR_NO_MEMORY, error);
+}
+
+static dfm_status remove_item(void *context, dfm_store_kind kind, const dfm_id *id,
+                              dfm_error *error) {
+    fake_store *store = context;
+    dfm_status status = begin(store, error);
+    if (status != DFM_OK)
+        return status;
+    item *one = find(store, kind, id->text);
+    if (one) {
+        clear_item(one);
+        *one = store->items[--store->count];
+    }
+    return end(store, one ? DFM_OK : DFM_ERROR_NOT_FOUND, error);
+}
+
+static int compare_ids(const void *a, const void *b) {
+    return strcmp(((const dfm_id *)a)->text, ((const dfm_id *)b)->text);
+}
+
+static dfm_status list(void *context, dfm_store_kind kind, const char *after, size_t limit,
+                       dfm_id *ids, size_t *count, bool *more, dfm_error *error) {
+    fake_store *store = context;
+    dfm_id all[ITEMS_MAX];
+    size_t found = 0;
+    *count = 0;
+    *more = false;
+    dfm_status status = begin(store, error);
+    if (status != DFM_OK)
+        return status;
+    for (size_t i = 0; i < store->count; i++)
+        if (store->items[i].kind == kind && (!after || strcmp(store->items[i].id.text, after) > 0))
+            all[found++] = store->items[i].id;
+    qsort(all, found, sizeof *all, compare_ids);
+    *count = found < limit ? found : limit;
+    *more = found > limit;
+    memcpy(ids, all, *count * sizeof *ids);
+    return end(store, DFM_OK, error);
+}
+
+dfm_store fake_store_interface(fake_store *store) {
+    return (dfm_store){.context = store,
+                       .put = put,
+                       .read_about = read_about,
+                       .write_about = write_about,
+                       .read_bytes = read_bytes,
+                       .remove = remove_item,
+                       .list = list};
+}
+
+void fake_store_fail(fake_store *store, dfm_status status) {
+    store->failure = status;
+}
+
+void fake_store_fail_nth(fake_store *store, unsigned n, dfm_status status) {
+    store->nth = n;
+    store->nth_failure = status;
+}
+
+void fake_store_slow(fake_store *store, unsigned milliseconds) {
+    store->slow_ms = milliseconds;
+}
+
+fake_counts fake_store_count(fake_store *store) {
+    return store->counts;
+}
+
+size_t fake_store_items(fake_store *store) {
+    return store->count;
+}
+
+const char *fake_store_about(fake_store *store, const char *id) {
+    const item *one = find(store, DFM_STORE_MODEL, id);
+    return one ? one->about : NULL;
+}
+
+void fake_store_damage(fake_store *store, const char *id) {
+    item *one = find(store, DFM_STORE_MODEL, id);
+    one->bytes[one->size / 2] ^= 1;
+}
+
+void fake_store_set_about(fake_store *store, const char *id, const char *about) {
+    item *one = find(store, DFM_STORE_MODEL, id);
+    free(one->about);
+    one->about = strdup(about);
+}
+
+void fake_store_drop(fake_store *store, const char *id) {
+    const dfm_id key = find(store, DFM_STORE_MODEL, id)->id;
+    remove_item(store, DFM_STORE_MODEL, &key, NULL);
+}
