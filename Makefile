@@ -160,7 +160,7 @@ soak: $(LOAD) $(addprefix $(BUILD)/tests/,e2e/test_soak server/test_store_folder
 	SOAK_KILLS=200 $(BUILD)/tests/server/test_store_folder
 	SOAK_KILLS=200 DEFORMD=$(BUILD)/deformd $(BUILD)/tests/e2e/test_store
 
-# `make farm-test`: three daemons over one store behind HAProxy, as docker/ shows it.
+# `make farm-test`: what docker/ shows: its manifests, and three daemons over one store behind HAProxy.
 FARM_TEST := $(BUILD)/tests/farm/test_farm
 $(FARM_TEST): $(BUILD)/tests/farm/test_farm.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
 	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
@@ -169,6 +169,7 @@ farm-test: deps
 	@tests/deps.sh haproxy
 	@$(MAKE) --no-print-directory -j$(JOBS) farm-run
 farm-run: $(FARM_TEST) $(BUILD)/deformd
+	tests/farm/manifests.sh $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd $(FARM_TEST)
 
 # `make stream-soak [STREAM_FRAMES=6500]`: one long streamed result, 1.2 MB a frame, with figures.
@@ -321,8 +322,20 @@ $(NEON): $(NEON_SOURCES) $(wildcard kernels/*.h core/*.h core/rig/*.h)
 		$(NEON_CC) -ffp-contract=off $(filter-out kernels/skin_neon.c,$(NEON_SOURCES)) $@.o -lm -o $@
 
 PREFIX ?= /usr/local
-install: $(BUILD)/deformd
+# The manual has its flags from --help.
+$(BUILD)/deformd.8: docker/deformd.8.in $(BUILD)/deformd
+	$(call say,GEN) $(BUILD)/deformd --help | awk ' \
+		/^  --/ { flag = substr($$0, 3, 27); sub(/ +$$/, "", flag); gsub(/-/, "\\-", flag); \
+			text = substr($$0, 32); printf ".TP\n.B %s\n%s\n", flag, text; next } \
+		/^Exit/ { exit } \
+		/^ +/ { sub(/^ +/, ""); print }' >$@.options && \
+		sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd}' -e 's/@VERSION@/$(VERSION)/' $< >$@
+install: $(BUILD)/deformd $(BUILD)/deformd.8
 	install -D -m 0755 $(BUILD)/deformd $(DESTDIR)$(PREFIX)/bin/deformd
+	install -D -m 0644 $(BUILD)/deformd.8 $(DESTDIR)$(PREFIX)/share/man/man8/deformd.8
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' docker/deformd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/deformd.service
+	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/deformd.service
 
 clean:
 	rm -rf build
