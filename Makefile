@@ -172,6 +172,12 @@ farm-run: $(FARM_TEST) $(BUILD)/deformd
 	tests/farm/manifests.sh $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd $(FARM_TEST)
 
+# `make image-test`: the images of docker/Dockerfile without a Docker engine; as root.
+.PHONY: image-test
+image-test: deps
+	@tests/deps.sh buildah debootstrap curl procps
+	tests/farm/image.sh
+
 # `make stream-soak [STREAM_FRAMES=6500]`: one long streamed result, 1.2 MB a frame, with figures.
 STREAM_FRAMES ?= 6500
 .PHONY: stream-soak
