@@ -441,33 +441,47 @@ INLINE void store_interleaved(uint8_t *base, size_t stride, const dfm_u32 *verte
     }
 }
 
-static inline void store_f32(const dfm_skin_output *output, const dfm_u32 *vertex, v3 v) {
+/* Neither writes beyond a vertex's three components: what lies behind them is another's. */
+INLINE void store_f32(const dfm_skin_output *output, const dfm_u32 *vertex, v3 v) {
+    const vd xy[2] = {(vd)UNPACK_LOW(v.x, v.y), (vd)UNPACK_HIGH(v.x, v.y)};
     for (int i = 0; i < SKIN_WIDTH; i++) {
-        float element[3] = {v.x[i], v.y[i], v.z[i]};
-        memcpy((uint8_t *)output->data + vertex[i] * output->stride_bytes, element, sizeof element);
+        uint8_t *to = (uint8_t *)output->data + vertex[i] * output->stride_bytes;
+        double pair = xy[i / 2 % 2][i / 4 * 2 + i % 2];
+        float z = v.z[i];
+        memcpy(to, &pair, sizeof pair);
+        memcpy(to + 8, &z, sizeof z);
     }
 }
 
-static inline void store_f16(const dfm_skin_output *output, const dfm_u32 *vertex, v3 v) {
 #if SKIN_WIDTH == 8 && defined(__F16C__)
+static inline __m128i halves(vf v) {
     vf low = splat(-65504.0f), high = splat(65504.0f);
-    const vf components[3] = {vmin(vmax(v.x, low), high), vmin(vmax(v.y, low), high),
-                              vmin(vmax(v.z, low), high)};
-    uint16_t halves[3][SKIN_WIDTH];
-    for (int k = 0; k < 3; k++) {
-        __m128i h = _mm256_cvtps_ph((__m256)components[k], _MM_FROUND_TO_NEAREST_INT);
-        memcpy(halves[k], &h, sizeof h);
-    }
+    return _mm256_cvtps_ph((__m256)vmin(vmax(v, low), high), _MM_FROUND_TO_NEAREST_INT);
+}
+
+INLINE void store_f16(const dfm_skin_output *output, const dfm_u32 *vertex, v3 v) {
+    typedef uint32_t u4 __attribute__((vector_size(16)));
+    typedef uint16_t h8 __attribute__((vector_size(16)));
+    __m128i x = halves(v.x), y = halves(v.y);
+    const u4 xy[2] = {(u4)_mm_unpacklo_epi16(x, y), (u4)_mm_unpackhi_epi16(x, y)};
+    const h8 z = (h8)halves(v.z);
     for (int i = 0; i < SKIN_WIDTH; i++) {
-        uint16_t element[3] = {halves[0][i], halves[1][i], halves[2][i]};
+        uint8_t *to = (uint8_t *)output->data + vertex[i] * output->stride_bytes;
+        uint32_t pair = xy[i / 4][i % 4];
+        uint16_t last = z[i];
+        memcpy(to, &pair, sizeof pair);
+        memcpy(to + 4, &last, sizeof last);
+    }
+}
 #else
+static inline void store_f16(const dfm_skin_output *output, const dfm_u32 *vertex, v3 v) {
     for (int i = 0; i < SKIN_WIDTH; i++) {
         uint16_t element[3] = {dfm_half_from_float(v.x[i]), dfm_half_from_float(v.y[i]),
                                dfm_half_from_float(v.z[i])};
-#endif
         memcpy((uint8_t *)output->data + vertex[i] * output->stride_bytes, element, sizeof element);
     }
 }
+#endif
 
 /* Any other layout: planar, one output alone, half floats. */
 static inline void store_apart(const dfm_skin_args *args, const dfm_u32 *vertex, v3 p, v3 n) {
