@@ -2,22 +2,25 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ALIGNMENT = 64, SMALL_CHUNK_BYTES = 16 * 1024, TEXT_BLOCK_BYTES = 2048 };
 
 struct dfm_arena_chunk {
+    void *block; /* what calloc gave: the chunk begins at its first aligned byte */
     dfm_arena_chunk *next;
     size_t used, size; /* payload bytes, after the header's ALIGNMENT bytes */
 };
 
 static dfm_arena_chunk *add_chunk(dfm_arena *arena, size_t size) {
-    dfm_arena_chunk *chunk = aligned_alloc(ALIGNMENT, ALIGNMENT + size);
-    if (!chunk)
+    /* calloc knows which of its pages are fresh, and does not write zeros to them. */
+    size_t bytes = ALIGNMENT - 1 + ALIGNMENT + size;
+    char *block = calloc(1, bytes);
+    if (!block)
         return NULL;
-    memset((char *)chunk + ALIGNMENT, 0, size);
-    *chunk = (dfm_arena_chunk){.size = size};
-    arena->bytes += ALIGNMENT + size;
+    char *aligned = block + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
+    dfm_arena_chunk *chunk = (dfm_arena_chunk *)(void *)aligned;
+    *chunk = (dfm_arena_chunk){.block = block, .size = size};
+    arena->bytes += bytes;
     return chunk;
 }
 
@@ -67,7 +70,7 @@ char *dfm_arena_alloc_text(dfm_arena *arena, size_t bytes) {
 void dfm_arena_free(dfm_arena *arena) {
     for (dfm_arena_chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
-        free(chunk);
+        free(chunk->block);
     }
     *arena = (dfm_arena){0};
 }

@@ -363,15 +363,12 @@ static void read_vertices(struct reader *reader) {
 
 /* --- indices, textures, materials --------------------------------------------------------- */
 
-/* Indices of 1, 2 or 4 bytes, little-endian and unsigned; returns the largest. */
-static uint32_t widen_indices(const uint8_t *bytes, uint8_t size, uint32_t count,
-                              uint32_t *indices) {
+/* Indices of 1, 2 or 4 bytes; returns the largest. */
+static inline uint32_t widen_indices(const uint8_t *bytes, uint8_t size, uint32_t count,
+                                     uint32_t *indices) {
     uint32_t largest = 0;
     for (uint32_t i = 0; i < count; i++, bytes += size) {
-        indices[i] = size == 1   ? bytes[0]
-                     : size == 2 ? (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8
-                                 : (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
-                                       (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+        indices[i] = dfm_stream_widen(bytes, size);
         largest = indices[i] > largest ? indices[i] : largest;
     }
     return largest;

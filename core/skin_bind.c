@@ -14,19 +14,15 @@ static const double WEIGHT_SUM_ROUNDING = 1e-5;
 /* Rows of a block by kind, see kernels/skin_layout.h. */
 static const uint8_t rows_of_kind[DFM_KIND_COUNT] = {6, 6, 7, 10, 16, 10};
 
-/* A bone and its weight. */
-typedef struct influence {
-    uint32_t bone;
-    double weight;
-} influence;
-
 /* The influences of a vertex while its weights are made clean. */
 typedef struct influences {
     int count;
-    influence items[MAX_SLOTS];
+    uint32_t bone[MAX_SLOTS];
+    double weight[MAX_SLOTS];
 } influences;
 
-/* A clean vertex. Its key is what a block has in common: kind, then bones. */
+/* A clean vertex; zero before it is filled in. Its key is what a block has in common: kind, then
+ * bones. */
 typedef struct bound_vertex {
     uint32_t key[1 + MAX_SLOTS];
     float weight[MAX_SLOTS];
@@ -40,7 +36,7 @@ typedef struct cleaner {
     bool normalized, sdef;
     dfm_warnings *warnings;
     uint32_t vertex;
-    uint32_t sdef_row; /* of the next SDEF vertex */
+    uint32_t sdef_row; /* of this vertex, or the next SDEF one */
 } cleaner;
 
 /* `code` is static. */
@@ -80,52 +76,58 @@ static void take_weights(const cleaner *c, uint8_t type, double weight[MAX_SLOTS
         weight[i] = isfinite(weight[i]) ? weight[i] : 0;
 }
 
+static void put_influence(influences *list, int at, uint32_t bone, double weight) {
+    list->bone[at] = bone;
+    list->weight[at] = weight;
+}
+
 /* Adds an influence, or its weight to the one that has this bone already. */
 static void add_influence(influences *list, uint32_t bone, double weight) {
     for (int i = 0; i < list->count; i++) {
-        if (list->items[i].bone == bone) {
-            list->items[i].weight += weight;
+        if (list->bone[i] == bone) {
+            list->weight[i] += weight;
             return;
         }
     }
-    list->items[list->count++] = (influence){bone, weight};
+    put_influence(list, list->count++, bone, weight);
 }
 
-/* Influences of valid bones with a weight. *first_valid: the first valid bone, whatever it weighs,
- * or -1. */
-static influences take_influences(const cleaner *c, uint8_t type, int64_t *first_valid) {
+/* Influences of valid bones with a weight. Returns the first valid bone, whatever it weighs, or -1.
+ */
+static int64_t take_influences(const cleaner *c, uint8_t type, influences *list) {
     double weight[MAX_SLOTS] = {0};
     take_weights(c, type, weight);
     const int32_t *bone = c->vertices->bone[c->vertex];
-    influences list = {0};
     bool invalid = false;
-    *first_valid = -1;
+    int64_t first_valid = -1;
+    list->count = 0;
     for (int i = 0; i < slot_count(type); i++) {
         bool valid = bone[i] >= 0 && (uint32_t)bone[i] < c->bone_count;
-        if (valid && *first_valid < 0)
-            *first_valid = bone[i];
+        if (valid && first_valid < 0)
+            first_valid = bone[i];
         if (valid && weight[i] != 0)
-            add_influence(&list, (uint32_t)bone[i], weight[i]);
+            add_influence(list, (uint32_t)bone[i], weight[i]);
         invalid |= !valid && weight[i] != 0;
     }
     if (invalid)
         repaired(c, "weights-bone-invalid", "weights of bones that do not exist are dropped");
-    return list;
+    return first_valid;
 }
 
 static void normalize_weights(const cleaner *c, influences *list, uint32_t first_valid) {
     double sum = 0;
     for (int i = 0; i < list->count; i++)
-        sum += list->items[i].weight;
+        sum += list->weight[i];
     if (!(sum > MIN_WEIGHT_SUM && isfinite(sum))) {
         repaired(c, "weights-empty", "weights without a sum: the first bone has weight 1");
-        *list = (influences){.count = 1, .items = {{first_valid, 1}}};
+        list->count = 1;
+        put_influence(list, 0, first_valid, 1);
         return;
     }
     if (fabs(sum - 1) > WEIGHT_SUM_ROUNDING)
         repaired(c, "weights-normalized", "weights that do not sum to 1 are divided by their sum");
     for (int i = 0; i < list->count; i++)
-        list->items[i].weight /= sum;
+        list->weight[i] /= sum;
 }
 
 /* --- from weights to a kind ------------------------------------------------------------------ */
@@ -134,8 +136,8 @@ static void normalize_weights(const cleaner *c, influences *list, uint32_t first
 static void drop_zero_weights(influences *list) {
     int kept = 0;
     for (int i = 0; i < list->count; i++) {
-        if ((float)list->items[i].weight != 0)
-            list->items[kept++] = list->items[i];
+        if ((float)list->weight[i] != 0)
+            put_influence(list, kept++, list->bone[i], list->weight[i]);
     }
     list->count = kept;
 }
@@ -143,42 +145,49 @@ static void drop_zero_weights(influences *list) {
 /* The linear sum does not depend on the order: one order for all makes fewer, fuller blocks. */
 static void sort_by_bone(influences *list) {
     for (int i = 1; i < list->count; i++) {
-        influence moved = list->items[i];
+        uint32_t bone = list->bone[i];
+        double weight = list->weight[i];
         int at = i;
-        for (; at > 0 && list->items[at - 1].bone > moved.bone; at--)
-            list->items[at] = list->items[at - 1];
-        list->items[at] = moved;
+        for (; at > 0 && list->bone[at - 1] > bone; at--)
+            put_influence(list, at, list->bone[at - 1], list->weight[at - 1]);
+        put_influence(list, at, bone, weight);
     }
 }
 
 /* Slots that are left have weight 0 and the first bone, so that a kernel meets no other. */
-static bound_vertex explicit_weights(uint32_t kind, const influences *list) {
-    bound_vertex bound = {.key = {kind}};
+static void set_explicit(bound_vertex *bound, uint32_t kind, const influences *list) {
+    bound->key[0] = kind;
     for (int i = 0; i < MAX_SLOTS; i++) {
         bool used = i < list->count;
-        bound.key[1 + i] = list->items[used ? i : 0].bone;
-        bound.weight[i] = used ? (float)list->items[i].weight : 0;
+        bound->key[1 + i] = list->bone[used ? i : 0];
+        bound->weight[i] = used ? (float)list->weight[i] : 0;
     }
-    return bound;
 }
 
-static bound_vertex weight_pair(uint32_t kind, const influences *list) {
-    return (bound_vertex){.key = {kind, list->items[0].bone, list->items[1].bone},
-                          .weight = {(float)list->items[0].weight}};
+static void set_pair(bound_vertex *bound, uint32_t kind, const influences *list) {
+    bound->key[0] = kind;
+    bound->key[1] = list->bone[0];
+    bound->key[2] = list->bone[1];
+    bound->weight[0] = (float)list->weight[0];
+}
+
+static void set_single(bound_vertex *bound, const influences *list) {
+    bound->key[0] = DFM_KIND_BDEF1;
+    bound->key[1] = list->bone[0];
 }
 
 /* The cheapest kind that says the same: BDEF1 and BDEF2 imply that weights sum to 1. */
-static bound_vertex linear_vertex(influences *list, uint32_t first_valid) {
+static void set_linear(bound_vertex *bound, influences *list, uint32_t first_valid) {
     sort_by_bone(list);
-    const influence *items = list->items;
-    double sum = items[0].weight + items[1].weight;
-    if (list->count == 1 && (float)items[0].weight == 1)
-        return (bound_vertex){.key = {DFM_KIND_BDEF1, items[0].bone}};
-    if (list->count == 2 && fabs(sum - 1) <= 1e-7)
-        return weight_pair(DFM_KIND_BDEF2, list);
-    if (list->count == 0) /* raw, all weights 0: the origin */
-        list->items[0].bone = first_valid;
-    return explicit_weights(DFM_KIND_BDEF4, list);
+    if (list->count == 1 && (float)list->weight[0] == 1) {
+        set_single(bound, list);
+    } else if (list->count == 2 && fabs(list->weight[0] + list->weight[1] - 1) <= 1e-7) {
+        set_pair(bound, DFM_KIND_BDEF2, list);
+    } else {
+        if (list->count == 0) /* raw, all weights 0: the origin */
+            list->bone[0] = first_valid;
+        set_explicit(bound, DFM_KIND_BDEF4, list);
+    }
 }
 
 /* Half-points (C + R0') / 2 and (C + R1') / 2 of an SDEF vertex, where w0 R0' + w1 R1' = C. */
@@ -199,8 +208,8 @@ static bool all_finite(const float *values, int count) {
 }
 
 /* Whether C, R0, R1 make an SDEF vertex. */
-static bool is_spherical(const cleaner *c, uint32_t sdef_row, double w0) {
-    const float(*sdef)[3] = c->vertices->sdef[sdef_row];
+static bool is_spherical(const cleaner *c, double w0) {
+    const float(*sdef)[3] = c->vertices->sdef[c->sdef_row];
     float half[2][3];
     half_points(half, sdef, w0);
     if (!all_finite(sdef[0], 9) || !all_finite(half[0], 6)) {
@@ -215,32 +224,33 @@ static bool is_spherical(const cleaner *c, uint32_t sdef_row, double w0) {
     return true;
 }
 
-static bound_vertex clean_vertex(const cleaner *c, uint8_t type, uint32_t sdef_row) {
-    int64_t first_valid;
-    influences list = take_influences(c, type, &first_valid);
+static void clean_vertex(const cleaner *c, uint8_t type, bound_vertex *bound) {
+    influences list;
+    int64_t first_valid = take_influences(c, type, &list);
     if (first_valid < 0) {
         repaired(c, "vertex-at-rest", "vertices without a bone that exists stay at rest");
-        return (bound_vertex){.key = {DFM_KIND_REST}};
+        bound->key[0] = DFM_KIND_REST;
+        return;
     }
     if (c->normalized)
         normalize_weights(c, &list, (uint32_t)first_valid);
     drop_zero_weights(&list);
-    if (type == DFM_WEIGHT_QDEF && list.count > 0)
-        return explicit_weights(DFM_KIND_QDEF, &list);
-    /* Two bones are left only where both are valid and differ: the weights still sum to 1. */
-    if (type == DFM_WEIGHT_SDEF && c->sdef && list.count == 2 &&
-        is_spherical(c, sdef_row, list.items[0].weight)) {
-        bound_vertex bound = weight_pair(DFM_KIND_SDEF, &list);
-        bound.sdef_row = sdef_row;
-        return bound;
+    if (type == DFM_WEIGHT_QDEF && list.count > 0) {
+        set_explicit(bound, DFM_KIND_QDEF, &list);
+    } else if (type == DFM_WEIGHT_SDEF && c->sdef && list.count == 2 &&
+               is_spherical(c, list.weight[0])) {
+        /* Two bones are left only where both are valid and differ: the weights still sum to 1. */
+        set_pair(bound, DFM_KIND_SDEF, &list);
+        bound->sdef_row = c->sdef_row;
+    } else {
+        set_linear(bound, &list, (uint32_t)first_valid);
     }
-    return linear_vertex(&list, (uint32_t)first_valid);
 }
 
 static void clean_vertices(cleaner *c, bound_vertex *bound) {
     for (c->vertex = 0; c->vertex < c->vertices->count; c->vertex++) {
         uint8_t type = c->vertices->weight_type[c->vertex];
-        bound[c->vertex] = clean_vertex(c, type, c->sdef_row);
+        clean_vertex(c, type, &bound[c->vertex]);
         c->sdef_row += type == DFM_WEIGHT_SDEF;
     }
 }

@@ -91,24 +91,36 @@ static inline void dfm_stream_floats(dfm_stream *stream, float *values, size_t c
     }
 }
 
+/* An unsigned number of 1, 2 or 4 bytes, from bytes that were taken. */
+static inline uint32_t dfm_stream_widen(const uint8_t *bytes, uint8_t size) {
+    uint16_t two;
+    uint32_t four;
+    switch (size) {
+    case 1:
+        return bytes[0];
+    case 2:
+        memcpy(&two, bytes, 2);
+        return two;
+    default:
+        memcpy(&four, bytes, 4);
+        return four;
+    }
+}
+
 /* A signed index of 1, 2 or 4 bytes; -1 = none. */
 static inline int32_t dfm_stream_index(dfm_stream *stream, uint8_t index_size, const char *what) {
     const uint8_t *bytes = dfm_stream_take(stream, index_size, what);
-    int32_t value = 0;
     if (!bytes)
         return 0;
-    memcpy(&value, bytes, index_size);
-    return index_size == 1 ? (int8_t)value : index_size == 2 ? (int16_t)value : value;
+    uint32_t value = dfm_stream_widen(bytes, index_size);
+    return index_size == 1 ? (int8_t)value : index_size == 2 ? (int16_t)value : (int32_t)value;
 }
 
 /* An unsigned index of 1, 2 or 4 bytes. */
 static inline uint32_t dfm_stream_unsigned_index(dfm_stream *stream, uint8_t index_size,
                                                  const char *what) {
     const uint8_t *bytes = dfm_stream_take(stream, index_size, what);
-    uint32_t value = 0;
-    if (bytes)
-        memcpy(&value, bytes, index_size);
-    return value;
+    return bytes ? dfm_stream_widen(bytes, index_size) : 0;
 }
 
 #endif
