@@ -24,8 +24,8 @@ typedef struct dfm_about {
  * caller's, NULL allowed. NULL: no memory. */
 char *dfm_about_write(const dfm_about *about, dfm_store_kind kind, cJSON *document);
 
-/* *document (nullable) is NULL where there is none, else the caller's. Failures: CORRUPT, the text
- * is not what was written, or is about another item. */
+/* *document (nullable) is NULL where there is none, or no memory for it, else the caller's.
+ * Failures: CORRUPT, the text is not what was written, or is about another item. */
 dfm_status dfm_about_read(const char *text, dfm_store_kind kind, const dfm_id *id, dfm_about *about,
                           cJSON **document, dfm_error *error);
 

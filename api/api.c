@@ -243,8 +243,7 @@ static bool find_item(const dfm_api_request *request, dfm_store_kind *kind,
     return id[0] != 0;
 }
 
-/* Whether the item must come from a store before the request's own lane works with it. */
-static bool must_load(const dfm_api *api, const dfm_api_request *request) {
+bool dfm_api_must_load(const dfm_api *api, const dfm_api_request *request) {
     dfm_store_kind kind;
     char id[DFM_ID_DIGITS + 1];
     return api->config.store && request->route->lane != DFM_LANE_LOAD &&
@@ -270,7 +269,6 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
         admit_accept(request, &query, &problem) &&
         admit_body(api, request, content_length, &admission, &problem)) {
         admission.lane = request->route->lane;
-        admission.loads_first = must_load(api, request);
         return admission;
     }
     dfm_problem_respond(&problem, request, response);
@@ -280,32 +278,37 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
     return (dfm_admission){.answered = true};
 }
 
-void dfm_api_load(const dfm_api *api, const dfm_api_request *request) {
-    dfm_store_kind kind;
-    char id[DFM_ID_DIGITS + 1];
-    dfm_resident *resident = NULL;
-    dfm_stored_motion *stored = NULL;
-    if (!find_item(request, &kind, id))
-        return;
-    if (kind == DFM_STORE_MODEL)
-        dfm_library_get_model(api->library, id, &resident, NULL);
-    else
-        dfm_library_get_motion(api->library, id, &stored, NULL);
-    dfm_resident_release(resident);
-    dfm_stored_motion_release(stored);
+/* --- handling ------------------------------------------------------------------------------- */
+
+static void begin_call(dfm_call *call, const dfm_api *api, const dfm_api_request *request,
+                       dfm_api_response *response) {
+    call->api = api;
+    call->request = request;
+    call->response = response;
+    call->begun_ns = dfm_call_now_ns();
+    memcpy(call->id, dfm_route_find(request->method, request->path).id, sizeof call->id);
+    if (strstr(request->route->name, "/models/"))
+        memcpy(response->account.model, call->id, sizeof call->id);
 }
 
-/* --- handling ------------------------------------------------------------------------------- */
+bool dfm_api_load(const dfm_api *api, const dfm_api_request *request, dfm_api_response *response) {
+    dfm_call call;
+    dfm_store_kind kind;
+    char id[DFM_ID_DIGITS + 1];
+    if (!find_item(request, &kind, id))
+        return true;
+    begin_call(&call, api, request, response);
+    dfm_resident *resident = kind == DFM_STORE_MODEL ? dfm_call_resident(&call) : NULL;
+    dfm_stored_motion *stored = kind == DFM_STORE_MOTION ? dfm_call_motion(&call) : NULL;
+    bool loaded = resident || stored;
+    dfm_resident_release(resident);
+    dfm_stored_motion_release(stored);
+    return loaded;
+}
 
 void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_response *response) {
     dfm_call call;
-    call.api = api;
-    call.request = request;
-    call.response = response;
-    call.begun_ns = dfm_call_now_ns();
-    memcpy(call.id, dfm_route_find(request->method, request->path).id, sizeof call.id);
-    if (strstr(request->route->name, "/models/"))
-        memcpy(response->account.model, call.id, sizeof call.id);
+    begin_call(&call, api, request, response);
     if (!dfm_query_parse(&call.query, request->route->query, request->query, &call.problem) ||
         !dfm_call_in_time(&call, &call.problem))
         dfm_call_fail(&call);
@@ -345,26 +348,46 @@ static bool has_id(dfm_call *call, dfm_problem_code code) {
     return false;
 }
 
-dfm_resident *dfm_call_resident(dfm_call *call) {
+static dfm_library_freshness freshness(const dfm_call *call) {
+    return call->request->must_not_wait ? DFM_LIBRARY_AT_ONCE : DFM_LIBRARY_CHECKED;
+}
+
+static dfm_resident *get_resident(dfm_call *call, dfm_library_freshness how) {
     dfm_resident *resident;
     dfm_error error = {0};
     if (!has_id(call, DFM_PROBLEM_MODEL_NOT_FOUND))
         return NULL;
-    if (dfm_library_get_model(call->api->library, call->id, &resident, &error) == DFM_OK)
+    if (dfm_library_get_model(call->api->library, call->id, how, &resident, &error) == DFM_OK)
         return resident;
     dfm_call_fail_core(call, DFM_SUBJECT_MODEL, &error);
     return NULL;
 }
 
-dfm_stored_motion *dfm_call_motion(dfm_call *call) {
+dfm_resident *dfm_call_resident(dfm_call *call) {
+    return get_resident(call, freshness(call));
+}
+
+dfm_resident *dfm_call_resident_now(dfm_call *call) {
+    return get_resident(call, DFM_LIBRARY_NOW);
+}
+
+static dfm_stored_motion *get_motion(dfm_call *call, dfm_library_freshness how) {
     dfm_stored_motion *stored;
     dfm_error error = {0};
     if (!has_id(call, DFM_PROBLEM_MOTION_NOT_FOUND))
         return NULL;
-    if (dfm_library_get_motion(call->api->library, call->id, &stored, &error) == DFM_OK)
+    if (dfm_library_get_motion(call->api->library, call->id, how, &stored, &error) == DFM_OK)
         return stored;
     dfm_call_fail_core(call, DFM_SUBJECT_MOTION, &error);
     return NULL;
+}
+
+dfm_stored_motion *dfm_call_motion(dfm_call *call) {
+    return get_motion(call, freshness(call));
+}
+
+dfm_stored_motion *dfm_call_motion_now(dfm_call *call) {
+    return get_motion(call, DFM_LIBRARY_NOW);
 }
 
 void dfm_call_list(dfm_call *call, dfm_store_kind kind) {

@@ -106,6 +106,7 @@ typedef struct dfm_api_request {
     size_t body_bytes;
     size_t body_capacity;          /* of the pooled buffer that the body is in; 0 = in none */
     uint32_t worker;               /* of the compute lane */
+    bool must_not_wait;            /* handled on the HTTP thread: no store is asked */
     uint64_t started_ns;           /* CLOCK_MONOTONIC: the head was read */
     uint64_t received_ns;          /* the body was complete */
     uint64_t deadline_ns;          /* set by admit from Request-Timeout-Ms; 0 = none */
@@ -156,7 +157,6 @@ typedef struct dfm_api_response {
 typedef struct dfm_admission {
     bool answered; /* the response is complete (404, 405, 413, 415, ...): send it, drop the body */
     dfm_lane lane;
-    bool loads_first; /* on the load lane: dfm_api_load, before it goes on to its own lane */
     bool takes_body;
     bool takes_multipart;  /* multipart/form-data: hand the field "file" over as the body */
     bool gzip;             /* the body is compressed: inflate it, under the same limit */
@@ -172,9 +172,14 @@ void dfm_api_free(dfm_api *api);
 dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_t content_length,
                             dfm_api_response *response);
 
-/* Brings what the request is about into memory, so that no worker waits for a store. What goes
- * wrong is for handle to find again. */
-void dfm_api_load(const dfm_api *api, const dfm_api_request *request);
+/* Whether an admitted request should go to a load thread, for dfm_api_load, before it goes on to
+ * its own lane: what it is about is not in memory, or must be looked up in the store again. Cheap
+ * and without waiting; called on the HTTP thread when the body is there. */
+bool dfm_api_must_load(const dfm_api *api, const dfm_api_request *request);
+
+/* Brings what the request is about into memory, so that no worker waits for a store. Blocks. False:
+ * that failed, and the response says how. */
+bool dfm_api_load(const dfm_api *api, const dfm_api_request *request, dfm_api_response *response);
 
 /* Answers an admitted request. Blocks for as long as the work takes. */
 void dfm_api_handle(const dfm_api *api, dfm_api_request *request, dfm_api_response *response);

@@ -60,8 +60,12 @@ bool dfm_call_in_time(const dfm_call *call, dfm_problem *problem);
 /* The resident of {id}, with a reference for the caller; NULL: the failure is answered. */
 dfm_resident *dfm_call_resident(dfm_call *call);
 
+/* The same as the store has it now: for what If-Match is compared with. */
+dfm_resident *dfm_call_resident_now(dfm_call *call);
+
 /* The motion of {id}, with a reference for the caller; NULL: the failure is answered. */
 dfm_stored_motion *dfm_call_motion(dfm_call *call);
+dfm_stored_motion *dfm_call_motion_now(dfm_call *call);
 
 /* Whether a result of `size` bytes may be sent; false: call->problem (413). */
 bool dfm_call_check_result(dfm_call *call, uint64_t size);

@@ -42,7 +42,8 @@ static bool open_motion(dfm_frames *frames, dfm_library *library, dfm_api_worker
     dfm_error error = {0};
     dfm_motion_frames *asked = &frames->poses.motion;
     frames->form = DFM_FRAMES_MOTION;
-    if (dfm_library_get_motion(library, asked->id, &frames->motion, &error) != DFM_OK ||
+    if (dfm_library_get_motion(library, asked->id, DFM_LIBRARY_CHECKED, &frames->motion, &error) !=
+            DFM_OK ||
         dfm_motion_bind(frames->motion->motion, frames->model, &frames->binding, &error) != DFM_OK)
         return fail_motion(&error, problem);
     if (!dfm_motion_frames_count(asked, frames->motion->motion->vmd.last_frame, problem))

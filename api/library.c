@@ -32,7 +32,11 @@ struct dfm_library {
 typedef struct kind_functions {
     dfm_status (*find)(dfm_library *library, const char *id, void **item, dfm_error *error);
     dfm_status (*restore)(dfm_library *library, const uint8_t *bytes, size_t size,
-                          const dfm_about *about, void **item, dfm_error *error);
+                          const dfm_about *about, const dfm_consent *consent, void **item,
+                          dfm_error *error);
+    /* Whether the item is the upload that the store has, and not one of before it was removed and
+     * uploaded again. */
+    bool (*is_of)(const void *item, const dfm_about *about);
     /* Brings what is in memory to the settings that the store has; takes *item over. */
     dfm_status (*follow)(dfm_library *library, const dfm_about *about, void **item,
                          dfm_error *error);
@@ -54,12 +58,19 @@ static dfm_status find_model(dfm_library *library, const char *id, void **item, 
 }
 
 static dfm_status restore_model(dfm_library *library, const uint8_t *bytes, size_t size,
-                                const dfm_about *about, void **item, dfm_error *error) {
+                                const dfm_about *about, const dfm_consent *consent, void **item,
+                                dfm_error *error) {
     dfm_resident *resident;
     dfm_status status = dfm_cache_restore(library->cache, bytes, size, about->created_unix_s,
-                                          &about->settings, &resident, error);
+                                          &about->settings, consent, &resident, error);
     *item = resident;
     return status;
+}
+
+static bool is_resident_of(const void *item, const dfm_about *about) {
+    const dfm_resident *resident = item;
+    return resident->created_unix_s == about->created_unix_s &&
+           memcmp(resident->digest, about->digest, DFM_DIGEST_BYTES) == 0;
 }
 
 static const dfm_settings_given all_given = {.mode = true, .sdef = true, .weights = true};
@@ -75,6 +86,8 @@ static dfm_status follow_model(dfm_library *library, const dfm_about *about, voi
         return DFM_OK;
     dfm_status status = dfm_cache_configure(library->cache, old->id.text, NULL, &about->settings,
                                             all_given, &now, error);
+    if (status != DFM_OK)
+        old->checked_ns = 0; /* whoever comes next is not served what the store has no more */
     dfm_resident_release(old);
     *item = status == DFM_OK ? now : NULL;
     return status;
@@ -111,12 +124,19 @@ static dfm_status find_motion(dfm_library *library, const char *id, void **item,
 }
 
 static dfm_status restore_motion(dfm_library *library, const uint8_t *bytes, size_t size,
-                                 const dfm_about *about, void **item, dfm_error *error) {
+                                 const dfm_about *about, const dfm_consent *consent, void **item,
+                                 dfm_error *error) {
     dfm_stored_motion *stored;
     dfm_status status = dfm_motion_store_restore(library->motions, bytes, size,
-                                                 about->created_unix_s, &stored, error);
+                                                 about->created_unix_s, consent, &stored, error);
     *item = stored;
     return status;
+}
+
+static bool is_motion_of(const void *item, const dfm_about *about) {
+    const dfm_stored_motion *stored = item;
+    return stored->created_unix_s == about->created_unix_s &&
+           memcmp(stored->digest, about->digest, DFM_DIGEST_BYTES) == 0;
 }
 
 static dfm_status follow_motion(dfm_library *library, const dfm_about *about, void **item,
@@ -147,9 +167,9 @@ static cJSON *motion_document(dfm_library *library, void *item) {
 }
 
 static const kind_functions kinds[] = {
-    [DFM_STORE_MODEL] = {find_model, restore_model, follow_model, forget_model, is_model_checked,
-                         model_checked_ns, release_model, model_document},
-    [DFM_STORE_MOTION] = {find_motion, restore_motion, follow_motion, forget_motion,
+    [DFM_STORE_MODEL] = {find_model, restore_model, is_resident_of, follow_model, forget_model,
+                         is_model_checked, model_checked_ns, release_model, model_document},
+    [DFM_STORE_MOTION] = {find_motion, restore_motion, is_motion_of, follow_motion, forget_motion,
                           is_motion_checked, motion_checked_ns, release_motion, motion_document},
 };
 
@@ -175,20 +195,33 @@ static bool is_store_failure(dfm_status status) {
            status == DFM_ERROR_CORRUPT;
 }
 
+/* A failure of this process says nothing about the store. */
+static bool is_own_failure(dfm_status status) {
+    return status == DFM_ERROR_NO_MEMORY || status == DFM_ERROR_NO_ROOM;
+}
+
 /* Counts the result of a call to the store. The log hears of damaged items each time, and of a
  * store that fails once, until it works again. */
 static dfm_status heard(dfm_library *library, dfm_status status, const dfm_error *error) {
+    if (is_own_failure(status))
+        return status;
     if (!is_store_failure(status)) {
         if (atomic_load(&library->failing) && atomic_exchange(&library->failing, false))
             say(library, "the store works again", "");
         return status;
     }
     atomic_fetch_add(&library->failures, 1);
-    const char *info = error ? error->info : dfm_status_name(status);
     if (status == DFM_ERROR_CORRUPT)
-        say(library, "store-corrupt: ", info);
+        say(library, "store-corrupt: ", error->info);
     else if (!atomic_exchange(&library->failing, true))
-        say(library, "store-failed: ", info);
+        say(library, "store-failed: ", error->info);
+    return status;
+}
+
+/* Hands a failure on to the caller, whose first one wins. */
+static dfm_status pass_on(dfm_status status, const dfm_error *own, dfm_error *error) {
+    if (status != DFM_OK && error && error->status == DFM_OK)
+        *error = *own;
     return status;
 }
 
@@ -202,9 +235,8 @@ static dfm_status read_about(dfm_library *library, dfm_store_kind kind, const df
     dfm_status status = store->read_about(store->context, kind, id, text, &own);
     if (status == DFM_OK)
         status = dfm_about_read(text, kind, id, about, document, &own);
-    if (status != DFM_OK && error && error->status == DFM_OK)
-        *error = own;
-    return heard(library, status, &own);
+    heard(library, status, &own);
+    return pass_on(status, &own, error);
 }
 
 static bool make_id(const char *text, dfm_id *id) {
@@ -256,84 +288,104 @@ static dfm_status check_digest(const dfm_buffer *buffer, const dfm_id *id, const
 static dfm_status load(dfm_library *library, dfm_store_kind kind, const dfm_id *id, void **item,
                        dfm_error *error) {
     const dfm_store *store = library->store;
+    uint64_t asked_ns = now_ns();
     dfm_about about;
+    dfm_error own = {.status = DFM_OK};
     landing l = {.buffers = &library->buffers};
     *item = NULL;
     dfm_status status = read_about(library, kind, id, &about, NULL, error);
     if (status != DFM_OK)
         return status;
-    status = store->read_bytes(store->context, kind, id, take_memory, &l, error);
+    status = store->read_bytes(store->context, kind, id, take_memory, &l, &own);
     if (status == DFM_OK)
-        status = check_digest(l.buffer, id, &about, error);
-    heard(library, status, error);
+        status = check_digest(l.buffer, id, &about, &own);
+    heard(library, status, &own);
     if (status == DFM_OK) {
         atomic_fetch_add(&library->loads, 1);
-        status = kinds[kind].restore(library, l.buffer->data, l.buffer->size, &about, item, error);
+        status =
+            kinds[kind].restore(library, l.buffer->data, l.buffer->size, &about, NULL, item, &own);
     }
     if (l.buffer)
         l.buffers->release(l.buffers->context, l.buffer);
     if (status == DFM_OK)
-        *kinds[kind].checked_ns(*item) = now_ns();
+        *kinds[kind].checked_ns(*item) = asked_ns;
+    return pass_on(status, &own, error);
+}
+
+/* Somebody may have loaded it while this waited, or have failed to, which need not be repeated.
+ * That it was not there is another matter: it may be by now. The item is held. */
+static dfm_status load_or_share(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
+                                dfm_hold *hold, void **item, dfm_error *error) {
+    dfm_error theirs = hold->failure;
+    dfm_error_clear(&hold->failure);
+    if (kinds[kind].is_checked(library, id->text, 0) &&
+        kinds[kind].find(library, id->text, item, NULL) == DFM_OK)
+        return DFM_OK;
+    *item = NULL;
+    if (theirs.status != DFM_OK)
+        return pass_on(theirs.status, &theirs, error);
+    dfm_error own = {.status = DFM_OK};
+    dfm_status status = load(library, kind, id, item, &own);
+    if (status != DFM_ERROR_NOT_FOUND)
+        hold->failure = own;
+    return pass_on(status, &own, error);
+}
+
+static dfm_status load_once(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
+                            void **item, dfm_error *error) {
+    dfm_hold own = {.kind = kind, .id = id->text};
+    dfm_hold_take(&library->holds, &own);
+    dfm_status status = load_or_share(library, kind, id, &own, item, error);
+    dfm_hold_let_go(&library->holds, &own);
     return status;
 }
 
 /* --- looking again -----------------------------------------------------------------------------
  */
 
-/* Whether this caller is the one who asks the store about an item now. */
-static bool claim_check(const dfm_library *library, _Atomic uint64_t *checked_ns) {
-    uint64_t now = now_ns(), last = atomic_load(checked_ns);
-    if (last != 0 && now - last < library->check_ns)
-        return false;
-    return atomic_compare_exchange_strong(checked_ns, &last, now);
+static bool is_due(const dfm_library *library, void *item, dfm_store_kind kind) {
+    uint64_t last = atomic_load(kinds[kind].checked_ns(item));
+    return last == 0 || now_ns() - last >= library->check_ns;
 }
 
-/* Brings an item from memory to what the store says; it is held. Takes *item over where it fails.
- */
-static dfm_status refresh(dfm_library *library, dfm_store_kind kind, const dfm_id *id, void **item,
-                          dfm_error *error) {
+/* Brings an item from memory to what the store says; it is held. `must`: it fails where the store
+ * does, else what is in memory is served on. Takes *item over where it fails. */
+static dfm_status refresh(dfm_library *library, dfm_store_kind kind, const dfm_id *id, bool must,
+                          void **item, dfm_error *error) {
     const kind_functions *functions = &kinds[kind];
+    uint64_t asked_ns = now_ns();
     dfm_about about;
     dfm_error own = {.status = DFM_OK};
     atomic_fetch_add(&library->checks, 1);
     dfm_status status = read_about(library, kind, id, &about, NULL, &own);
-    if (status == DFM_ERROR_NOT_FOUND) {
-        functions->forget(library, id->text);
-        functions->release(*item);
-        *item = NULL;
-        if (error && error->status == DFM_OK)
-            *error = own;
+    if (status == DFM_OK && functions->is_of(*item, &about)) {
+        status = functions->follow(library, &about, item, error);
+        if (status == DFM_OK)
+            *functions->checked_ns(*item) = asked_ns;
         return status;
     }
-    if (status != DFM_OK)
-        return DFM_OK; /* what is in memory is served on */
-    status = functions->follow(library, &about, item, error);
-    if (status == DFM_OK)
-        *functions->checked_ns(*item) = now_ns();
-    return status;
+    bool known = status == DFM_OK || status == DFM_ERROR_NOT_FOUND;
+    if (!known && !must)
+        return DFM_OK;
+    if (known)
+        functions->forget(library, id->text);
+    functions->release(*item);
+    *item = NULL;
+    return status == DFM_OK ? load(library, kind, id, item, error) : pass_on(status, &own, error);
 }
 
-/* What is being changed needs no look. */
+/* One of those who ask looks, the others need not wait for it. What is being changed needs no look.
+ */
 static dfm_status check(dfm_library *library, dfm_store_kind kind, const dfm_id *id, void **item,
                         dfm_error *error) {
     dfm_hold own = {.kind = kind, .id = id->text};
-    if (!claim_check(library, kinds[kind].checked_ns(*item)) ||
-        !dfm_hold_try(&library->holds, &own))
-        return DFM_OK;
-    dfm_status status = refresh(library, kind, id, item, error);
-    dfm_hold_let_go(&library->holds, &own);
-    return status;
-}
-
-/* Somebody may have loaded it while this waited. */
-static dfm_status load_once(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
-                            void **item, dfm_error *error) {
-    dfm_hold own = {.kind = kind, .id = id->text};
-    dfm_hold_take(&library->holds, &own);
     dfm_status status = DFM_OK;
-    if (!kinds[kind].is_checked(library, id->text, 0) ||
-        kinds[kind].find(library, id->text, item, NULL) != DFM_OK)
-        status = load(library, kind, id, item, error);
+    if (!is_due(library, *item, kind) || !dfm_hold_try(&library->holds, &own))
+        return DFM_OK;
+    if (is_due(library, *item, kind)) { /* not even by now */
+        *kinds[kind].checked_ns(*item) = now_ns();
+        status = refresh(library, kind, id, false, item, error);
+    }
     dfm_hold_let_go(&library->holds, &own);
     return status;
 }
@@ -348,18 +400,53 @@ static dfm_status get(dfm_library *library, dfm_store_kind kind, const char *tex
     return load_once(library, kind, &id, item, error);
 }
 
-dfm_status dfm_library_get_model(dfm_library *library, const char *id, dfm_resident **resident,
-                                 dfm_error *error) {
+/* As the store has it now, whenever it was looked at last; it is held. */
+static dfm_status get_held(dfm_library *library, dfm_store_kind kind, const dfm_id *id, void **item,
+                           dfm_error *error) {
+    return kinds[kind].find(library, id->text, item, NULL) == DFM_OK
+               ? refresh(library, kind, id, true, item, error)
+               : load(library, kind, id, item, error);
+}
+
+static dfm_status get_now(dfm_library *library, dfm_store_kind kind, const char *text, void **item,
+                          dfm_error *error) {
+    dfm_id id;
+    if (!library->store || !make_id(text, &id))
+        return kinds[kind].find(library, text, item, error);
+    dfm_hold own = {.kind = kind, .id = id.text};
+    dfm_hold_take(&library->holds, &own);
+    dfm_status status = get_held(library, kind, &id, item, error);
+    dfm_hold_let_go(&library->holds, &own);
+    return status;
+}
+
+static dfm_status get_at_once(dfm_library *library, dfm_store_kind kind, const char *text,
+                              void **item, dfm_error *error) {
+    dfm_error own = {.status = DFM_OK};
+    dfm_status status = kinds[kind].find(library, text, item, &own);
+    if (library->store && status == DFM_ERROR_EVICTED)
+        return dfm_fail(error, DFM_ERROR_NO_MEMORY, NULL, -1, -1,
+                        "%s has just made room for others: ask again, and it is loaded", text);
+    return pass_on(status, &own, error);
+}
+
+typedef dfm_status getter(dfm_library *library, dfm_store_kind kind, const char *text, void **item,
+                          dfm_error *error);
+static getter *const getters[] = {
+    [DFM_LIBRARY_CHECKED] = get, [DFM_LIBRARY_NOW] = get_now, [DFM_LIBRARY_AT_ONCE] = get_at_once};
+
+dfm_status dfm_library_get_model(dfm_library *library, const char *id, dfm_library_freshness how,
+                                 dfm_resident **resident, dfm_error *error) {
     void *item;
-    dfm_status status = get(library, DFM_STORE_MODEL, id, &item, error);
+    dfm_status status = getters[how](library, DFM_STORE_MODEL, id, &item, error);
     *resident = item;
     return status;
 }
 
-dfm_status dfm_library_get_motion(dfm_library *library, const char *id, dfm_stored_motion **stored,
-                                  dfm_error *error) {
+dfm_status dfm_library_get_motion(dfm_library *library, const char *id, dfm_library_freshness how,
+                                  dfm_stored_motion **stored, dfm_error *error) {
     void *item;
-    dfm_status status = get(library, DFM_STORE_MOTION, id, &item, error);
+    dfm_status status = getters[how](library, DFM_STORE_MOTION, id, &item, error);
     *stored = item;
     return status;
 }
@@ -405,91 +492,115 @@ static char *write_about(dfm_library *library, dfm_store_kind kind, const dfm_ab
     return text;
 }
 
-/* Puts an item that is in memory into the store; `known`: the store had it a moment ago, and what
- * it says about it is to become this. */
-static dfm_status store_item(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
-                             const uint8_t *bytes, size_t size, const dfm_about *about,
-                             bool rewrite, void *item, bool *created, dfm_error *error) {
-    const dfm_store *store = library->store;
-    char *text = write_about(library, kind, about, item);
+/* A file on its way into the store, and then into memory. */
+typedef struct upload {
+    dfm_library *library;
+    dfm_store_kind kind;
+    dfm_id id;
+    const uint8_t *bytes;
+    size_t size;
+    dfm_about about;    /* what the store is to say of it */
+    bool known;         /* the store had it a moment ago ... */
+    bool damaged;       /* ... or has something there that makes no sense */
+    bool rewrite;       /* `about` is to replace what it says */
+    bool created;       /* it was new to the store */
+    bool was_overtaken; /* another process uploaded it in between, with settings of its own */
+} upload;
+
+/* What the store says of it; nothing, or nonsense: `fresh`. */
+static dfm_status look_up(upload *u, const dfm_about *fresh, dfm_error *error) {
+    dfm_error own = {.status = DFM_OK};
+    dfm_status status = read_about(u->library, u->kind, &u->id, &u->about, NULL, &own);
+    u->known = status == DFM_OK;
+    u->damaged = status == DFM_ERROR_CORRUPT;
+    if (u->known && memcmp(u->about.digest, fresh->digest, DFM_DIGEST_BYTES) != 0)
+        return dfm_fail(error, DFM_ERROR_CONFLICT, NULL, -1, -1, "another file has the id %s",
+                        u->id.text);
+    if (!u->known)
+        u->about = *fresh;
+    return u->known || u->damaged || status == DFM_ERROR_NOT_FOUND ? DFM_OK
+                                                                   : pass_on(status, &own, error);
+}
+
+/* Memory may still have it from before another process removed it. */
+static void forget_other(const upload *u) {
+    const kind_functions *functions = &kinds[u->kind];
+    void *item;
+    if (!functions->is_checked(u->library, u->id.text, 0) ||
+        functions->find(u->library, u->id.text, &item, NULL) != DFM_OK)
+        return;
+    if (!u->known || !functions->is_of(item, &u->about))
+        functions->forget(u->library, u->id.text);
+    functions->release(item);
+}
+
+/* The consent to an upload that was read and bound: the store has it. */
+static dfm_status store_upload(void *context, void *item, dfm_error *error) {
+    upload *u = context;
+    const dfm_store *store = u->library->store;
+    uint64_t asked_ns = now_ns();
+    dfm_error own = {.status = DFM_OK};
+    char *text = write_about(u->library, u->kind, &u->about, item);
     if (!text)
         return no_memory(error);
-    dfm_status status = store->put(store->context, kind, id, bytes, size, text, created, error);
-    if (status == DFM_OK && !*created && rewrite)
-        status = store->write_about(store->context, kind, id, text, error);
+    dfm_status status =
+        store->put(store->context, u->kind, &u->id, u->bytes, u->size, text, &u->created, &own);
+    u->was_overtaken = status == DFM_OK && !u->created && !u->known && !u->damaged;
+    if (status == DFM_OK && !u->created && u->rewrite)
+        status = store->write_about(store->context, u->kind, &u->id, text, &own);
     free(text);
-    heard(library, status, error);
+    heard(u->library, status, &own);
+    /* Removed between the two. */
+    u->was_overtaken = u->was_overtaken || status == DFM_ERROR_NOT_FOUND;
+    if (u->was_overtaken)
+        return DFM_ERROR_CONFLICT;
     if (status == DFM_OK) {
-        atomic_fetch_add(&library->puts, 1);
-        *kinds[kind].checked_ns(item) = now_ns();
+        atomic_fetch_add(&u->library->puts, 1);
+        *kinds[u->kind].checked_ns(item) = asked_ns;
     }
-    return status;
+    return pass_on(status, &own, error);
 }
 
-/* What the store says of a file that is being uploaded; *known false: nothing, or nonsense. */
-static dfm_status look_up(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
-                          const uint8_t digest[DFM_DIGEST_BYTES], dfm_about *about, bool *known,
-                          bool *damaged, dfm_error *error) {
-    dfm_error own = {.status = DFM_OK};
-    dfm_status status = read_about(library, kind, id, about, NULL, &own);
-    *known = status == DFM_OK;
-    *damaged = status == DFM_ERROR_CORRUPT;
-    if (*known && memcmp(about->digest, digest, DFM_DIGEST_BYTES) != 0)
-        return dfm_fail(error, DFM_ERROR_CONFLICT, NULL, -1, -1, "another file has the id %s",
-                        id->text);
-    if (*known || *damaged || status == DFM_ERROR_NOT_FOUND)
-        return DFM_OK;
-    if (error && error->status == DFM_OK)
-        *error = own;
-    return status;
-}
-
-/* An upload with a store: read and bound first, so that only good files are stored. The item is
- * held; `fresh` is what there is to say of it if it is new. */
-static dfm_status put_held(dfm_library *library, dfm_store_kind kind, const uint8_t *bytes,
-                           size_t size, const dfm_id *id, const dfm_about *fresh,
-                           const dfm_settings *wanted, dfm_settings_given given, void **item,
-                           bool *created, dfm_error *error) {
-    dfm_about about;
-    bool known, damaged;
-    *item = NULL;
-    dfm_status status = look_up(library, kind, id, fresh->digest, &about, &known, &damaged, error);
+static dfm_status try_upload(upload *u, const dfm_about *fresh, const dfm_settings *wanted,
+                             dfm_settings_given given, void **item, dfm_error *error) {
+    const dfm_consent consent = {store_upload, u};
+    u->was_overtaken = false;
+    dfm_status status = look_up(u, fresh, error);
     if (status != DFM_OK)
         return status;
-    dfm_settings before = known ? about.settings : *wanted;
-    if (!known)
-        about = *fresh;
-    about.settings = merge(before, wanted, given);
-    if (kind == DFM_STORE_MODEL)
-        status = check_mode(library, about.settings.mode, error);
-    if (status == DFM_OK)
-        status = kinds[kind].restore(library, bytes, size, &about, item, error);
-    if (status != DFM_OK)
-        return status;
-    bool rewrite = damaged || !same_settings(&before, &about.settings);
-    status = store_item(library, kind, id, bytes, size, &about, rewrite, *item, created, error);
-    if (status == DFM_OK)
-        return DFM_OK;
-    /* Nobody is told of it, so nobody may rely on it. */
-    if (!known)
-        kinds[kind].forget(library, id->text);
-    kinds[kind].release(*item);
-    *item = NULL;
-    return status;
+    dfm_settings before = u->about.settings;
+    u->about.settings = merge(before, wanted, given);
+    u->rewrite = u->damaged || !same_settings(&before, &u->about.settings);
+    forget_other(u);
+    if (u->kind == DFM_STORE_MODEL)
+        status = check_mode(u->library, u->about.settings.mode, error);
+    return status != DFM_OK ? status
+                            : kinds[u->kind].restore(u->library, u->bytes, u->size, &u->about,
+                                                     &consent, item, error);
 }
 
+/* An upload with a store: read and bound first, so that only good files are stored; then stored, so
+ * that nobody sees what could still be lost; then shown. */
 static dfm_status put_through(dfm_library *library, dfm_store_kind kind, const uint8_t *bytes,
                               size_t size, const dfm_settings *wanted, dfm_settings_given given,
                               void **item, bool *created, dfm_error *error) {
-    dfm_about fresh = {.file_bytes = size, .created_unix_s = (int64_t)time(NULL)};
-    dfm_id id;
-    dfm_digest(bytes, size, fresh.digest, &id);
-    dfm_hold own = {.kind = kind, .id = id.text};
+    enum { TRIES = 8 };
+    dfm_about fresh = {
+        .file_bytes = size, .created_unix_s = (int64_t)time(NULL), .settings = *wanted};
+    upload u = {.library = library, .kind = kind, .bytes = bytes, .size = size};
+    *item = NULL;
+    dfm_digest(bytes, size, fresh.digest, &u.id);
+    dfm_hold own = {.kind = kind, .id = u.id.text};
     dfm_hold_take(&library->holds, &own);
-    dfm_status status =
-        put_held(library, kind, bytes, size, &id, &fresh, wanted, given, item, created, error);
+    dfm_error_clear(&own.failure); /* of a load, which this is none of */
+    dfm_status status = try_upload(&u, &fresh, wanted, given, item, error);
+    for (int i = 1; u.was_overtaken && i < TRIES; i++)
+        status = try_upload(&u, &fresh, wanted, given, item, error);
     dfm_hold_let_go(&library->holds, &own);
-    return status;
+    *created = u.created;
+    return u.was_overtaken ? dfm_fail(error, DFM_ERROR_STORE, NULL, -1, -1,
+                                      "others upload and remove %s all the time", u.id.text)
+                           : status;
 }
 
 /* The mode that an upload without a store would leave the model in. */
@@ -540,58 +651,50 @@ dfm_status dfm_library_put_motion(dfm_library *library, const uint8_t *bytes, si
 /* --- changes -----------------------------------------------------------------------------------
  */
 
-/* The resident as the store has it now, whenever it was looked at last; it is held. */
-static dfm_status get_now(dfm_library *library, const dfm_id *id, dfm_resident **resident,
-                          dfm_error *error) {
-    void *item;
-    dfm_status status = find_model(library, id->text, &item, NULL);
-    status = status == DFM_OK ? refresh(library, DFM_STORE_MODEL, id, &item, error)
-                              : load(library, DFM_STORE_MODEL, id, &item, error);
-    *resident = item;
-    return status;
-}
+/* New settings on their way into the store, and then into memory. */
+typedef struct change {
+    dfm_library *library;
+    const dfm_id *id;
+    dfm_about about;
+} change;
 
-/* Memory first, which finds out whether it can be done; then the store. */
-static dfm_status change(dfm_library *library, const dfm_resident *now, const char *if_match,
-                         const dfm_settings *merged, dfm_resident **resident, dfm_error *error) {
-    const dfm_store *store = library->store;
-    dfm_status status = dfm_cache_configure(library->cache, now->id.text, if_match, merged,
-                                            all_given, resident, error);
-    if (status != DFM_OK)
-        return status;
-    dfm_about about = {
-        .file_bytes = now->file_bytes, .created_unix_s = now->created_unix_s, .settings = *merged};
-    memcpy(about.digest, now->digest, sizeof about.digest);
-    char *text = write_about(library, DFM_STORE_MODEL, &about, *resident);
-    status = text ? store->write_about(store->context, DFM_STORE_MODEL, &now->id, text, error)
-                  : no_memory(error);
+/* The consent to settings with which the model was bound: the store has them. */
+static dfm_status store_change(void *context, void *item, dfm_error *error) {
+    const change *c = context;
+    const dfm_store *store = c->library->store;
+    uint64_t asked_ns = now_ns();
+    dfm_error own = {.status = DFM_OK};
+    char *text = write_about(c->library, DFM_STORE_MODEL, &c->about, item);
+    if (!text)
+        return no_memory(error);
+    dfm_status status = store->write_about(store->context, DFM_STORE_MODEL, c->id, text, &own);
     free(text);
-    heard(library, status, error);
-    if (status == DFM_OK) {
-        (*resident)->checked_ns = now_ns();
-        return DFM_OK;
-    }
-    dfm_resident_release(*resident);
-    *resident = NULL;
-    dfm_resident *back;
-    if (status == DFM_ERROR_NOT_FOUND)
-        dfm_cache_delete(library->cache, now->id.text, NULL, NULL);
-    else if (dfm_cache_configure(library->cache, now->id.text, NULL, &now->settings, all_given,
-                                 &back, NULL) == DFM_OK)
-        dfm_resident_release(back);
-    return status;
+    heard(c->library, status, &own);
+    if (status == DFM_OK)
+        *model_checked_ns(item) = asked_ns;
+    return pass_on(status, &own, error);
 }
 
 static dfm_status configure_held(dfm_library *library, const dfm_id *id, const char *if_match,
                                  const dfm_settings *settings, dfm_settings_given given,
                                  dfm_resident **resident, dfm_error *error) {
-    dfm_resident *now;
-    *resident = NULL;
-    dfm_status status = get_now(library, id, &now, error);
+    void *item;
+    dfm_status status = get_held(library, DFM_STORE_MODEL, id, &item, error);
     if (status != DFM_OK)
         return status;
-    dfm_settings merged = merge(now->settings, settings, given);
-    status = change(library, now, if_match, &merged, resident, error);
+    dfm_resident *now = item;
+    change c = {.library = library,
+                .id = id,
+                .about = {.file_bytes = now->file_bytes,
+                          .created_unix_s = now->created_unix_s,
+                          .settings = merge(now->settings, settings, given)}};
+    const dfm_consent consent = {store_change, &c};
+    memcpy(c.about.digest, now->digest, sizeof c.about.digest);
+    bool changes = !same_settings(&c.about.settings, &now->settings);
+    status = dfm_cache_configure_asking(library->cache, id->text, if_match, &c.about.settings,
+                                        all_given, changes ? &consent : NULL, resident, error);
+    if (status == DFM_ERROR_NOT_FOUND) /* removed in between */
+        forget_model(library, id->text);
     dfm_resident_release(now);
     return status;
 }
@@ -612,6 +715,7 @@ dfm_status dfm_library_configure(dfm_library *library, const char *id, const cha
         return fail_no_id(id, error);
     dfm_hold own = {.kind = DFM_STORE_MODEL, .id = held_id.text};
     dfm_hold_take(&library->holds, &own);
+    dfm_error_clear(&own.failure);
     dfm_status status =
         configure_held(library, &held_id, if_match, settings, given, resident, error);
     dfm_hold_let_go(&library->holds, &own);
@@ -621,10 +725,11 @@ dfm_status dfm_library_configure(dfm_library *library, const char *id, const cha
 /* With a store the tag may have been changed by another process. */
 static dfm_status check_tag(dfm_library *library, const dfm_id *id, const char *if_match,
                             dfm_error *error) {
-    dfm_resident *now;
-    dfm_status status = get_now(library, id, &now, error);
+    void *item;
+    dfm_status status = get_held(library, DFM_STORE_MODEL, id, &item, error);
     if (status != DFM_OK)
         return status;
+    dfm_resident *now = item;
     if (strcmp(now->etag, if_match) != 0)
         status = dfm_fail(error, DFM_ERROR_CONFLICT, NULL, -1, -1, "the model's ETag is %s, not %s",
                           now->etag, if_match);
@@ -643,9 +748,7 @@ static dfm_status remove_held(dfm_library *library, dfm_store_kind kind, const d
         kinds[kind].forget(library, id->text);
     if (status == DFM_OK)
         atomic_fetch_add(&library->removes, 1);
-    else if (error && error->status == DFM_OK)
-        *error = own;
-    return status;
+    return pass_on(status, &own, error);
 }
 
 static dfm_status remove_item(dfm_library *library, dfm_store_kind kind, const char *text,
@@ -655,6 +758,7 @@ static dfm_status remove_item(dfm_library *library, dfm_store_kind kind, const c
         return fail_no_id(text, error);
     dfm_hold own = {.kind = kind, .id = id.text};
     dfm_hold_take(&library->holds, &own);
+    dfm_error_clear(&own.failure);
     dfm_status status = if_match ? check_tag(library, &id, if_match, error) : DFM_OK;
     if (status == DFM_OK)
         status = remove_held(library, kind, &id, error);
@@ -676,52 +780,70 @@ dfm_status dfm_library_delete_motion(dfm_library *library, const char *id, dfm_e
 /* --- lists -------------------------------------------------------------------------------------
  */
 
-static void set(cJSON *document, const char *key, cJSON *value) {
-    if (!value || !cJSON_ReplaceItemInObjectCaseSensitive(document, key, value))
+/* False: no memory. */
+static bool set(cJSON *document, const char *key, cJSON *value) {
+    bool held = value && cJSON_ReplaceItemInObjectCaseSensitive(document, key, value);
+    if (!held && value)
+        held = cJSON_AddItemToObject(document, key, value);
+    if (!held)
         cJSON_Delete(value);
+    return held && value->string;
 }
 
 /* The document that was stored, with what can differ by now: the settings, what runs in this
- * process, and that the model is not in memory. */
-static void freshen(const dfm_library *library, cJSON *document, const dfm_about *about) {
+ * process, and that it is not in memory. False: no memory. */
+static bool freshen(const dfm_library *library, dfm_store_kind kind, const dfm_about *about,
+                    cJSON *document) {
+    if (!set(document, "resident_bytes", cJSON_CreateNumber(0)))
+        return false;
+    if (kind == DFM_STORE_MOTION)
+        return true;
     const dfm_settings *settings = &about->settings;
     bool gpu = settings->mode == DFM_MODE_GPU && library->skinners->opencl;
-    set(document, "mode", cJSON_CreateString(dfm_mode_words[settings->mode]));
-    set(document, "effective_mode",
-        cJSON_CreateString(dfm_mode_words[gpu ? DFM_MODE_GPU : DFM_MODE_CPU]));
-    set(document, "sdef", cJSON_CreateBool(settings->sdef));
-    set(document, "weights", cJSON_CreateString(dfm_weights_words[settings->weights]));
+    const char *effective = dfm_mode_words[gpu ? DFM_MODE_GPU : DFM_MODE_CPU];
+    return set(document, "mode", cJSON_CreateString(dfm_mode_words[settings->mode])) &&
+           set(document, "effective_mode", cJSON_CreateString(effective)) &&
+           set(document, "sdef", cJSON_CreateBool(settings->sdef)) &&
+           set(document, "weights", cJSON_CreateString(dfm_weights_words[settings->weights]));
 }
 
-/* *document stays NULL where the item is gone by now. */
+/* The document of what is not in memory; *document stays NULL where the store has none. */
+static dfm_status describe_stored(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
+                                  cJSON **document, dfm_error *error) {
+    dfm_about about;
+    dfm_status status = read_about(library, kind, id, &about, document, error);
+    if (status != DFM_OK || !*document || freshen(library, kind, &about, *document))
+        return status;
+    cJSON_Delete(*document);
+    *document = NULL;
+    return no_memory(error);
+}
+
+/* The others are listed all the same. */
+static bool is_left_out(dfm_status status) {
+    return status == DFM_ERROR_NOT_FOUND || status == DFM_ERROR_CORRUPT;
+}
+
+/* *document stays NULL where the item is gone by now, or damaged. */
 static dfm_status describe(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
                            cJSON **document, dfm_error *error) {
     const kind_functions *functions = &kinds[kind];
+    dfm_status status = DFM_OK;
+    dfm_error own = {.status = DFM_OK};
     void *item;
     *document = NULL;
-    if (!functions->is_checked(library, id->text, 0)) { /* not in memory */
-        dfm_about about;
-        dfm_error own = {.status = DFM_OK};
-        dfm_status status = read_about(library, kind, id, &about, document, &own);
-        if (*document) {
-            if (kind == DFM_STORE_MODEL)
-                freshen(library, *document, &about);
-            set(*document, "resident_bytes", cJSON_CreateNumber(0));
-            return DFM_OK;
+    if (!functions->is_checked(library, id->text, 0)) /* not in memory */
+        status = describe_stored(library, kind, id, document, &own);
+    if (status == DFM_OK && !*document) {
+        status = get(library, kind, id->text, &item, &own);
+        if (status == DFM_OK) {
+            *document = functions->document(library, item);
+            functions->release(item);
+            if (!*document)
+                return no_memory(error);
         }
-        if (status != DFM_OK) /* gone, or damaged: the others are listed */
-            return status == DFM_ERROR_STORE ? (*error = own, status) : DFM_OK;
     }
-    dfm_status status = get(library, kind, id->text, &item, error);
-    if (status == DFM_ERROR_NOT_FOUND || status == DFM_ERROR_CORRUPT) {
-        dfm_error_clear(error);
-        return DFM_OK;
-    }
-    if (status != DFM_OK)
-        return status;
-    *document = functions->document(library, item);
-    functions->release(item);
-    return *document ? DFM_OK : no_memory(error);
+    return is_left_out(status) ? DFM_OK : pass_on(status, &own, error);
 }
 
 /* What a page is made of. */

@@ -5,9 +5,11 @@
  * for it at a time; its digest is checked. An item in memory is looked up in the store again when
  * the last look is longer ago than check_ms, by one of those who ask for it: so deletes, uploads
  * and settings of other processes are seen within that time. Where the store cannot be reached,
- * what is in memory goes on being served. An upload, a change and a delete are acknowledged once
- * the store has them. Thread safety: every function may be called by any thread. With a store all
- * but must_ask block; none is called on the HTTP thread then. */
+ * what is in memory goes on being served. An upload and a change are seen, and they and a delete
+ * acknowledged, once the store has them. Two processes that change one item's settings at the same
+ * moment are not kept apart: the later one's stay. Thread safety: every function may be called by
+ * any thread. With a store all but must_ask and a get AT_ONCE block; the HTTP thread calls no
+ * other. */
 #ifndef DFM_API_LIBRARY_H
 #define DFM_API_LIBRARY_H
 
@@ -21,13 +23,20 @@
 dfm_library *dfm_library_create(const dfm_api_config *config);
 void dfm_library_free(dfm_library *library); /* NULL allowed */
 
-/* Failures: NOT_FOUND, EVICTED (without a store); loads: STORE, CORRUPT, and those of a put. */
-dfm_status dfm_library_get_model(dfm_library *library, const char *id, dfm_resident **resident,
-                                 dfm_error *error);
-dfm_status dfm_library_get_motion(dfm_library *library, const char *id, dfm_stored_motion **stored,
-                                  dfm_error *error);
+typedef enum dfm_library_freshness {
+    DFM_LIBRARY_CHECKED, /* as the store had it within check_ms, or has it now */
+    DFM_LIBRARY_NOW,     /* as the store has it now; fails where that cannot be told */
+    DFM_LIBRARY_AT_ONCE  /* as it is in memory; does not block. NO_MEMORY: it is not there any more
+                          */
+} dfm_library_freshness;
 
-/* True: to get it now would ask the store. Cheap, and does not block. */
+/* Failures: NOT_FOUND, EVICTED (without a store); loads: STORE, CORRUPT, and those of a put. */
+dfm_status dfm_library_get_model(dfm_library *library, const char *id, dfm_library_freshness how,
+                                 dfm_resident **resident, dfm_error *error);
+dfm_status dfm_library_get_motion(dfm_library *library, const char *id, dfm_library_freshness how,
+                                  dfm_stored_motion **stored, dfm_error *error);
+
+/* True: to get it checked would ask the store. Cheap, and does not block. */
 bool dfm_library_must_ask(dfm_library *library, dfm_store_kind kind, const char *id);
 
 /* As dfm_cache_put and dfm_motion_store_put. Failures: theirs, STORE, STORE_FULL; UNAVAILABLE: the

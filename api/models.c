@@ -87,7 +87,7 @@ static bool read_if_match(dfm_call *call, char etag[DFM_ETAG_BYTES], const char 
     *if_match = NULL;
     if (!list)
         return true;
-    dfm_resident *resident = dfm_call_resident(call);
+    dfm_resident *resident = dfm_call_resident_now(call);
     if (!resident)
         return false;
     bool matches = dfm_etag_matches_strongly(list, resident->etag);

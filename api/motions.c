@@ -54,7 +54,7 @@ static bool check_if_match(dfm_call *call) {
     const char *list = call->request->headers.if_match;
     if (!list)
         return true;
-    dfm_stored_motion *stored = dfm_call_motion(call);
+    dfm_stored_motion *stored = dfm_call_motion_now(call);
     if (!stored)
         return false;
     make_etag(call, stored, etag);
@@ -111,8 +111,8 @@ void dfm_motions_match(dfm_call *call) {
     dfm_stored_motion *stored = dfm_call_motion(call);
     if (!stored)
         return;
-    if (dfm_library_get_model(call->api->library, dfm_query_get(&call->query, "model"), &resident,
-                              &error) == DFM_OK)
+    if (dfm_library_get_model(call->api->library, dfm_query_get(&call->query, "model"),
+                              DFM_LIBRARY_CHECKED, &resident, &error) == DFM_OK)
         answer_match(call, stored, resident);
     else
         dfm_call_fail_core(call, DFM_SUBJECT_MODEL, &error);

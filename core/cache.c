@@ -252,39 +252,58 @@ static dfm_status check_digest(dfm_cache *cache, const dfm_resident *origin, boo
     return status;
 }
 
+/* Defined below: *missing is true where it is not here (any more). */
+static dfm_status configure(dfm_cache *cache, const char *id, const char *if_match,
+                            const dfm_settings *settings, dfm_settings_given given,
+                            const dfm_consent *consent, dfm_resident **resident, bool *missing,
+                            dfm_error *error);
+
+/* Shows a new snapshot, and takes it over; *found: another one is here already. */
+static dfm_status show(dfm_cache *cache, struct snapshot *snapshot, const dfm_consent *consent,
+                       dfm_resident **resident, bool *found, dfm_error *error) {
+    *found = false;
+    dfm_status status = DFM_OK;
+    if (consent)
+        status = dfm_shelf_try_room(&cache->shelf, snapshot->resident.resident_bytes, error);
+    if (status == DFM_OK)
+        status = dfm_consent_ask(consent, &snapshot->resident, error);
+    if (status == DFM_OK)
+        status = insert(cache, snapshot, found, error);
+    if (status == DFM_OK && !*found)
+        *resident = &snapshot->resident;
+    else
+        dfm_resident_release(&snapshot->resident);
+    return status;
+}
+
 static dfm_status put(dfm_cache *cache, const uint8_t *bytes, size_t size, int64_t created_unix_s,
                       const dfm_settings *settings, dfm_settings_given given,
-                      dfm_resident **resident, bool *created, dfm_error *error) {
+                      const dfm_consent *consent, dfm_resident **resident, bool *created,
+                      dfm_error *error) {
     dfm_resident origin = {.file_bytes = size, .created_unix_s = created_unix_s};
     dfm_digest(bytes, size, origin.digest, &origin.id);
     *resident = NULL;
     for (;;) {
-        bool found;
+        bool found, missing;
         dfm_status status = check_digest(cache, &origin, &found, error);
         if (status != DFM_OK)
             return status;
         *created = !found;
         if (found) {
-            dfm_error missing = {.status = DFM_OK};
-            status = dfm_cache_configure(cache, origin.id.text, NULL, settings, given, resident,
-                                         &missing);
-            if (status == DFM_ERROR_NOT_FOUND || status == DFM_ERROR_EVICTED)
+            dfm_error own = {.status = DFM_OK};
+            status = configure(cache, origin.id.text, NULL, settings, given, consent, resident,
+                               &missing, &own);
+            if (missing)
                 continue; /* it left in between: load it */
             if (status != DFM_OK && error && error->status == DFM_OK)
-                *error = missing;
+                *error = own;
             return status;
         }
         struct snapshot *snapshot;
         status = load_snapshot(cache, bytes, size, &origin, settings, &snapshot, error);
-        if (status != DFM_OK)
-            return status;
-        status = insert(cache, snapshot, &found, error);
-        if (status == DFM_OK && !found) {
-            *resident = &snapshot->resident;
-            return DFM_OK;
-        }
-        dfm_resident_release(&snapshot->resident);
-        if (status != DFM_OK)
+        if (status == DFM_OK)
+            status = show(cache, snapshot, consent, resident, &found, error);
+        if (status != DFM_OK || !found)
             return status;
     }
 }
@@ -292,15 +311,17 @@ static dfm_status put(dfm_cache *cache, const uint8_t *bytes, size_t size, int64
 dfm_status dfm_cache_put(dfm_cache *cache, const uint8_t *bytes, size_t size,
                          const dfm_settings *settings, dfm_settings_given given,
                          dfm_resident **resident, bool *created, dfm_error *error) {
-    return put(cache, bytes, size, (int64_t)time(NULL), settings, given, resident, created, error);
+    return put(cache, bytes, size, (int64_t)time(NULL), settings, given, NULL, resident, created,
+               error);
 }
 
 dfm_status dfm_cache_restore(dfm_cache *cache, const uint8_t *bytes, size_t size,
                              int64_t created_unix_s, const dfm_settings *settings,
-                             dfm_resident **resident, dfm_error *error) {
+                             const dfm_consent *consent, dfm_resident **resident,
+                             dfm_error *error) {
     bool created;
     return put(cache, bytes, size, created_unix_s, settings,
-               (dfm_settings_given){.mode = true, .sdef = true, .weights = true}, resident,
+               (dfm_settings_given){.mode = true, .sdef = true, .weights = true}, consent, resident,
                &created, error);
 }
 
@@ -402,24 +423,46 @@ static dfm_status end_change(dfm_cache *cache, struct snapshot *now, struct snap
     return status;
 }
 
-dfm_status dfm_cache_configure(dfm_cache *cache, const char *id, const char *if_match,
-                               const dfm_settings *settings, dfm_settings_given given,
-                               dfm_resident **resident, dfm_error *error) {
+/* Asks once it is known that there is room; *swapped false: `now` is not here any more. */
+static dfm_status ask_and_swap(dfm_cache *cache, struct snapshot *now, struct snapshot *next,
+                               const dfm_consent *consent, bool *swapped, dfm_error *error) {
+    dfm_status status = DFM_OK;
+    *swapped = false;
+    if (consent) {
+        pthread_mutex_lock(&cache->shelf.lock);
+        bool here = make_room_beside(cache, now, next, &status, error);
+        pthread_mutex_unlock(&cache->shelf.lock);
+        if (!here || status != DFM_OK)
+            return status;
+        status = dfm_consent_ask(consent, &next->resident, error);
+    }
+    return status == DFM_OK ? end_change(cache, now, next, swapped, error) : status;
+}
+
+static dfm_status configure(dfm_cache *cache, const char *id, const char *if_match,
+                            const dfm_settings *settings, dfm_settings_given given,
+                            const dfm_consent *consent, dfm_resident **resident, bool *missing,
+                            dfm_error *error) {
     *resident = NULL;
     for (;;) {
         struct snapshot *now, *next;
         bool swapped;
         dfm_status status = begin_change(cache, id, if_match, &now, error);
+        *missing = status == DFM_ERROR_NOT_FOUND || status == DFM_ERROR_EVICTED;
         if (status != DFM_OK)
             return status;
         dfm_settings merged = merge_settings(now->resident.settings, settings, given);
         if (same_settings(&merged, &now->resident.settings)) {
-            *resident = &now->resident;
-            return DFM_OK;
+            status = dfm_consent_ask(consent, &now->resident, error);
+            if (status == DFM_OK)
+                *resident = &now->resident;
+            else
+                dfm_resident_release(&now->resident);
+            return status;
         }
         status = snapshot_create(cache, now->loaded, &now->resident, &merged, &next, error);
         if (status == DFM_OK) {
-            status = end_change(cache, now, next, &swapped, error);
+            status = ask_and_swap(cache, now, next, consent, &swapped, error);
             if (status == DFM_OK && swapped)
                 *resident = &next->resident;
             else
@@ -429,6 +472,20 @@ dfm_status dfm_cache_configure(dfm_cache *cache, const char *id, const char *if_
         if (status != DFM_OK || *resident)
             return status;
     }
+}
+
+dfm_status dfm_cache_configure_asking(dfm_cache *cache, const char *id, const char *if_match,
+                                      const dfm_settings *settings, dfm_settings_given given,
+                                      const dfm_consent *consent, dfm_resident **resident,
+                                      dfm_error *error) {
+    bool missing;
+    return configure(cache, id, if_match, settings, given, consent, resident, &missing, error);
+}
+
+dfm_status dfm_cache_configure(dfm_cache *cache, const char *id, const char *if_match,
+                               const dfm_settings *settings, dfm_settings_given given,
+                               dfm_resident **resident, dfm_error *error) {
+    return dfm_cache_configure_asking(cache, id, if_match, settings, given, NULL, resident, error);
 }
 
 dfm_status dfm_cache_delete(dfm_cache *cache, const char *id, const char *if_match,

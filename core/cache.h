@@ -8,6 +8,7 @@
 #ifndef DFM_CORE_CACHE_H
 #define DFM_CORE_CACHE_H
 
+#include "core/consent.h"
 #include "core/deform.h"
 #include "core/id.h"
 
@@ -77,11 +78,12 @@ dfm_status dfm_cache_put(dfm_cache *cache, const uint8_t *bytes, size_t size,
                          const dfm_settings *settings, dfm_settings_given given,
                          dfm_resident **resident, bool *created, dfm_error *error);
 
-/* Loads what was uploaded before, with the settings and the time that it had. Where it is here
- * already, it gets these settings. Failures: put's. */
+/* Loads bytes with the settings and the time that they have elsewhere. Where they are here already,
+ * they get these settings. The consent (nullable) is asked of the dfm_resident. Failures: put's,
+ * the consent's. */
 dfm_status dfm_cache_restore(dfm_cache *cache, const uint8_t *bytes, size_t size,
                              int64_t created_unix_s, const dfm_settings *settings,
-                             dfm_resident **resident, dfm_error *error);
+                             const dfm_consent *consent, dfm_resident **resident, dfm_error *error);
 
 /* Whether it is here, with checked_ns of `since_ns` or later. */
 bool dfm_cache_is_checked(dfm_cache *cache, const char *id, uint64_t since_ns);
@@ -95,6 +97,13 @@ dfm_status dfm_cache_get(dfm_cache *cache, const char *id, dfm_resident **reside
 dfm_status dfm_cache_configure(dfm_cache *cache, const char *id, const char *if_match,
                                const dfm_settings *settings, dfm_settings_given given,
                                dfm_resident **resident, dfm_error *error);
+
+/* The same, with a consent that is asked of the new dfm_resident, or of the one that is here where
+ * nothing changes; more than once where others change it at the same time. */
+dfm_status dfm_cache_configure_asking(dfm_cache *cache, const char *id, const char *if_match,
+                                      const dfm_settings *settings, dfm_settings_given given,
+                                      const dfm_consent *consent, dfm_resident **resident,
+                                      dfm_error *error);
 
 dfm_status dfm_cache_delete(dfm_cache *cache, const char *id, const char *if_match,
                             dfm_error *error);

@@ -3,20 +3,25 @@
 #ifndef DFM_CORE_HOLDS_H
 #define DFM_CORE_HOLDS_H
 
+#include "core/status.h"
+
 #include <pthread.h>
-#include <stdbool.h>
 
 /* A thing that is held: on the stack of the thread that holds it. `id` is borrowed. */
 typedef struct dfm_hold {
     int kind;
     const char *id;
+    /* What whoever held it, while this one waited, left in its own before it let go: a failure that
+     * those who wanted the same need not repeat. DFM_OK: none. */
+    dfm_error failure;
     struct dfm_hold *next;
 } dfm_hold;
 
 typedef struct dfm_holds {
     pthread_mutex_t lock;
     pthread_cond_t let_go;
-    dfm_hold *first; /* each thing once at most */
+    dfm_hold *first;   /* each thing once at most */
+    dfm_hold *waiting; /* in any order, things many times */
 } dfm_holds;
 
 void dfm_holds_init(dfm_holds *holds);

@@ -133,9 +133,28 @@ static dfm_status load(dfm_motion_store *store, const uint8_t *bytes, size_t siz
     return DFM_OK;
 }
 
+/* Shows a new motion, and takes it over; *found: it is here already. */
+static dfm_status show(dfm_motion_store *store, struct kept *kept, const dfm_consent *consent,
+                       dfm_stored_motion **stored, bool *found, dfm_error *error) {
+    dfm_status status = DFM_OK;
+    *found = false;
+    if (consent)
+        status = dfm_shelf_try_room(&store->shelf, kept->stored.resident_bytes, error);
+    if (status == DFM_OK)
+        status = dfm_consent_ask(consent, &kept->stored, error);
+    if (status == DFM_OK)
+        status = dfm_shelf_insert(&store->shelf, kept, kept->stored.resident_bytes, found, error);
+    kept->counted = status == DFM_OK && !*found;
+    if (kept->counted)
+        *stored = &kept->stored;
+    else
+        dfm_stored_motion_release(&kept->stored);
+    return status;
+}
+
 static dfm_status put(dfm_motion_store *store, const uint8_t *bytes, size_t size,
-                      int64_t created_unix_s, dfm_stored_motion **stored, bool *created,
-                      dfm_error *error) {
+                      int64_t created_unix_s, const dfm_consent *consent,
+                      dfm_stored_motion **stored, bool *created, dfm_error *error) {
     uint8_t digest[DFM_DIGEST_BYTES];
     dfm_id id;
     dfm_digest(bytes, size, digest, &id);
@@ -148,34 +167,32 @@ static dfm_status put(dfm_motion_store *store, const uint8_t *bytes, size_t size
         if (status != DFM_OK)
             return status;
         if (kept) {
-            *stored = &kept->stored;
-            return DFM_OK;
+            status = dfm_consent_ask(consent, &kept->stored, error);
+            if (status == DFM_OK)
+                *stored = &kept->stored;
+            else
+                dfm_stored_motion_release(&kept->stored);
+            return status;
         }
         status = load(store, bytes, size, &id, digest, created_unix_s, &kept, error);
-        if (status != DFM_OK)
-            return status;
-        status = dfm_shelf_insert(&store->shelf, kept, kept->stored.resident_bytes, &found, error);
-        *created = kept->counted = status == DFM_OK && !found;
-        if (*created) {
-            *stored = &kept->stored;
-            return DFM_OK;
-        }
-        dfm_stored_motion_release(&kept->stored);
-        if (status != DFM_OK)
+        if (status == DFM_OK)
+            status = show(store, kept, consent, stored, &found, error);
+        *created = status == DFM_OK && !found;
+        if (status != DFM_OK || *created)
             return status;
     }
 }
 
 dfm_status dfm_motion_store_put(dfm_motion_store *store, const uint8_t *bytes, size_t size,
                                 dfm_stored_motion **stored, bool *created, dfm_error *error) {
-    return put(store, bytes, size, (int64_t)time(NULL), stored, created, error);
+    return put(store, bytes, size, (int64_t)time(NULL), NULL, stored, created, error);
 }
 
 dfm_status dfm_motion_store_restore(dfm_motion_store *store, const uint8_t *bytes, size_t size,
-                                    int64_t created_unix_s, dfm_stored_motion **stored,
-                                    dfm_error *error) {
+                                    int64_t created_unix_s, const dfm_consent *consent,
+                                    dfm_stored_motion **stored, dfm_error *error) {
     bool created;
-    return put(store, bytes, size, created_unix_s, stored, &created, error);
+    return put(store, bytes, size, created_unix_s, consent, stored, &created, error);
 }
 
 bool dfm_motion_store_is_checked(dfm_motion_store *store, const char *id, uint64_t since_ns) {

@@ -5,6 +5,7 @@
 #ifndef DFM_CORE_MOTION_STORE_H
 #define DFM_CORE_MOTION_STORE_H
 
+#include "core/consent.h"
 #include "core/id.h"
 #include "core/motion.h"
 
@@ -36,10 +37,11 @@ void dfm_motion_store_free(dfm_motion_store *store); /* no motion may still be h
 dfm_status dfm_motion_store_put(dfm_motion_store *store, const uint8_t *bytes, size_t size,
                                 dfm_stored_motion **stored, bool *created, dfm_error *error);
 
-/* Loads what was uploaded before, with the time that it had, unless it is here. Failures: put's. */
+/* Loads bytes with the time that they have elsewhere, unless they are here. The consent (nullable)
+ * is asked of the dfm_stored_motion. Failures: put's, the consent's. */
 dfm_status dfm_motion_store_restore(dfm_motion_store *store, const uint8_t *bytes, size_t size,
-                                    int64_t created_unix_s, dfm_stored_motion **stored,
-                                    dfm_error *error);
+                                    int64_t created_unix_s, const dfm_consent *consent,
+                                    dfm_stored_motion **stored, dfm_error *error);
 
 /* Whether it is here, with checked_ns of `since_ns` or later. */
 bool dfm_motion_store_is_checked(dfm_motion_store *store, const char *id, uint64_t since_ns);

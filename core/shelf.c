@@ -209,6 +209,16 @@ dfm_status dfm_shelf_make_room(dfm_shelf *shelf, size_t need, bool *unlocked, df
     return DFM_OK;
 }
 
+dfm_status dfm_shelf_try_room(dfm_shelf *shelf, size_t need, dfm_error *error) {
+    bool unlocked = true;
+    dfm_status status = DFM_OK;
+    pthread_mutex_lock(&shelf->lock);
+    while (status == DFM_OK && unlocked)
+        status = dfm_shelf_make_room(shelf, need, &unlocked, error);
+    pthread_mutex_unlock(&shelf->lock);
+    return status;
+}
+
 dfm_status dfm_shelf_insert(dfm_shelf *shelf, void *item, size_t bytes, bool *found,
                             dfm_error *error) {
     dfm_status status = DFM_OK;

@@ -72,6 +72,10 @@ void *dfm_shelf_take(dfm_shelf *shelf, const char *id);
  * frees: *unlocked says that the table may have changed. */
 dfm_status dfm_shelf_make_room(dfm_shelf *shelf, size_t need, bool *unlocked, dfm_error *error);
 
+/* Takes the lock, makes room for `need` bytes, and gives the lock back: what is shown to others
+ * only after something slow has gone well should not find out then that it does not fit. */
+dfm_status dfm_shelf_try_room(dfm_shelf *shelf, size_t need, dfm_error *error);
+
 /* Puts a new item of `bytes` up, unless its id is there by now: then *found. Takes the lock.
  * Failures: NO_ROOM, NO_MEMORY. */
 dfm_status dfm_shelf_insert(dfm_shelf *shelf, void *item, size_t bytes, bool *found,

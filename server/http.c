@@ -296,23 +296,23 @@ static dfm_pool *pool_of(const exchange *x) {
 static void run_load(dfm_job *job, uint32_t thread) {
     exchange *x = (exchange *)job;
     (void)thread;
-    dfm_api_load(x->http->options.api, &x->request);
-    if (x->admission.lane == DFM_LANE_COMPUTE && dfm_pool_reserve(pool_of(x))) {
+    bool loaded = dfm_api_load(x->http->options.api, &x->request, &x->response);
+    bool computes = x->admission.lane == DFM_LANE_COMPUTE;
+    if (loaded && computes && dfm_pool_reserve(pool_of(x))) {
         x->job.run = run_job;
         dfm_pool_submit(pool_of(x), &x->job);
         return;
     }
-    if (x->admission.lane == DFM_LANE_COMPUTE)
+    if (loaded && computes)
         dfm_api_busy(&x->request, "the queue is full", &x->response);
-    else
+    else if (loaded)
         work(x);
     dfm_body_free(&x->body);
     prepare_answer(x);
     MHD_resume_connection(x->connection);
 }
 
-static enum MHD_Result park(exchange *x) {
-    bool loads = x->admission.loads_first;
+static enum MHD_Result park(exchange *x, bool loads) {
     dfm_pool *pool = loads ? x->http->options.load : pool_of(x);
     if (!dfm_pool_reserve(pool)) {
         dfm_api_busy(&x->request, "the queue is full", &x->response);
@@ -328,8 +328,10 @@ static enum MHD_Result park(exchange *x) {
 /* The whole request is here. */
 static enum MHD_Result handle(exchange *x) {
     x->request.received_ns = now_ns();
-    if (x->admission.lane != DFM_LANE_INLINE || x->admission.loads_first)
-        return park(x);
+    bool loads = dfm_api_must_load(x->http->options.api, &x->request);
+    if (x->admission.lane != DFM_LANE_INLINE || loads)
+        return park(x, loads);
+    x->request.must_not_wait = true;
     work(x);
     return answer_now(x);
 }

@@ -131,20 +131,26 @@ START_TEST(what_is_fresh_is_not_asked_for) {
 }
 END_TEST
 
+static bool must_load(dfm_api_request *request) {
+    dfm_api_response response;
+    dfm_api_admit(house.api, request, -1, &response);
+    return dfm_api_must_load(house.api, request);
+}
+
 START_TEST(requests_of_what_is_elsewhere_load_first) {
     ck_assert_int_eq(put_model("mode=cpu"), 201);
     dfm_api_response response;
     dfm_api_request request = {.method = DFM_METHOD_GET, .path = path};
-    ck_assert(!dfm_api_admit(house.api, &request, -1, &response).loads_first);
+    ck_assert(!must_load(&request));
     restart(1000000);
-    ck_assert(dfm_api_admit(house.api, &request, -1, &response).loads_first);
-    dfm_api_load(house.api, &request);
+    ck_assert(must_load(&request));
+    ck_assert(dfm_api_load(house.api, &request, &response));
     ck_assert_uint_eq(fake_store_count(fake).reads, 1);
-    ck_assert(!dfm_api_admit(house.api, &request, -1, &response).loads_first);
+    ck_assert(!must_load(&request));
     request.path = "/livez";
-    ck_assert(!dfm_api_admit(house.api, &request, -1, &response).loads_first);
+    ck_assert(!must_load(&request));
     request.path = "/models/nonsense";
-    ck_assert(!dfm_api_admit(house.api, &request, -1, &response).loads_first);
+    ck_assert(!must_load(&request));
 }
 END_TEST
 
