@@ -316,14 +316,12 @@ static dfm_status load(dfm_library *library, dfm_store_kind kind, const dfm_id *
  * That it was not there is another matter: it may be by now. The item is held. */
 static dfm_status load_or_share(dfm_library *library, dfm_store_kind kind, const dfm_id *id,
                                 dfm_hold *hold, void **item, dfm_error *error) {
-    dfm_error theirs = hold->failure;
-    dfm_error_clear(&hold->failure);
     if (kinds[kind].is_checked(library, id->text, 0) &&
         kinds[kind].find(library, id->text, item, NULL) == DFM_OK)
         return DFM_OK;
     *item = NULL;
-    if (theirs.status != DFM_OK)
-        return pass_on(theirs.status, &theirs, error);
+    if (hold->theirs.status != DFM_OK)
+        return pass_on(hold->theirs.status, &hold->theirs, error);
     dfm_error own = {.status = DFM_OK};
     dfm_status status = load(library, kind, id, item, &own);
     if (status != DFM_ERROR_NOT_FOUND)
@@ -592,7 +590,6 @@ static dfm_status put_through(dfm_library *library, dfm_store_kind kind, const u
     dfm_digest(bytes, size, fresh.digest, &u.id);
     dfm_hold own = {.kind = kind, .id = u.id.text};
     dfm_hold_take(&library->holds, &own);
-    dfm_error_clear(&own.failure); /* of a load, which this is none of */
     dfm_status status = try_upload(&u, &fresh, wanted, given, item, error);
     for (int i = 1; u.was_overtaken && i < TRIES; i++)
         status = try_upload(&u, &fresh, wanted, given, item, error);
@@ -715,7 +712,6 @@ dfm_status dfm_library_configure(dfm_library *library, const char *id, const cha
         return fail_no_id(id, error);
     dfm_hold own = {.kind = DFM_STORE_MODEL, .id = held_id.text};
     dfm_hold_take(&library->holds, &own);
-    dfm_error_clear(&own.failure);
     dfm_status status =
         configure_held(library, &held_id, if_match, settings, given, resident, error);
     dfm_hold_let_go(&library->holds, &own);
@@ -758,7 +754,6 @@ static dfm_status remove_item(dfm_library *library, dfm_store_kind kind, const c
         return fail_no_id(text, error);
     dfm_hold own = {.kind = kind, .id = id.text};
     dfm_hold_take(&library->holds, &own);
-    dfm_error_clear(&own.failure);
     dfm_status status = if_match ? check_tag(library, &id, if_match, error) : DFM_OK;
     if (status == DFM_OK)
         status = remove_held(library, kind, &id, error);

@@ -47,7 +47,7 @@ static void wait_for(dfm_holds *holds, dfm_hold *hold) {
 static void pass_on(const dfm_holds *holds, const dfm_hold *hold) {
     for (dfm_hold *w = holds->waiting; w; w = w->next) {
         if (is_same(w, hold))
-            w->failure = hold->failure;
+            w->theirs = hold->failure;
     }
 }
 
@@ -55,6 +55,7 @@ static void pass_on(const dfm_holds *holds, const dfm_hold *hold) {
 
 void dfm_hold_take(dfm_holds *holds, dfm_hold *hold) {
     dfm_error_clear(&hold->failure);
+    dfm_error_clear(&hold->theirs);
     pthread_mutex_lock(&holds->lock);
     if (is_held(holds, hold))
         wait_for(holds, hold);
@@ -64,6 +65,7 @@ void dfm_hold_take(dfm_holds *holds, dfm_hold *hold) {
 
 bool dfm_hold_try(dfm_holds *holds, dfm_hold *hold) {
     dfm_error_clear(&hold->failure);
+    dfm_error_clear(&hold->theirs);
     pthread_mutex_lock(&holds->lock);
     bool taken = !is_held(holds, hold);
     if (taken)

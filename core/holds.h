@@ -11,9 +11,8 @@
 typedef struct dfm_hold {
     int kind;
     const char *id;
-    /* What whoever held it, while this one waited, left in its own before it let go: a failure that
-     * those who wanted the same need not repeat. DFM_OK: none. */
-    dfm_error failure;
+    dfm_error failure; /* for those who wait: what they need not try again. DFM_OK: nothing */
+    dfm_error theirs;  /* set by take: the last `failure` of those whom this one waited for */
     struct dfm_hold *next;
 } dfm_hold;
 

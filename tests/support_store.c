@@ -21,7 +21,8 @@ struct fake_store {
     item items[ITEMS_MAX];
     size_t count;
     dfm_status failure, nth_failure;
-    unsigned nth, slow_ms;
+    unsigned nth, meanwhile, slow_ms;
+    void (*act)(void);
     fake_counts counts;
 };
 
@@ -54,6 +55,11 @@ static item *find(fake_store *store, dfm_store_kind kind, const char *id) {
 /* With the lock, which is given back where the call fails. */
 static dfm_status begin(fake_store *store, dfm_error *error) {
     pthread_mutex_lock(&store->lock);
+    if (store->meanwhile > 0 && --store->meanwhile == 0) {
+        pthread_mutex_unlock(&store->lock);
+        store->act();
+        pthread_mutex_lock(&store->lock);
+    }
     store->counts.calls++;
     dfm_status status = store->failure;
     if (store->nth > 0 && --store->nth == 0)
@@ -78,16 +84,23 @@ static dfm_status put(void *context, dfm_store_kind kind, const dfm_id *id, cons
     if (status != DFM_OK)
         return status;
     item *one = find(store, kind, id->text);
+    uint8_t *copy = malloc(size ? size : 1);
+    char *text = one ? NULL : strdup(about);
+    if (!copy || (!one && !text)) {
+        free(copy);
+        free(text);
+        return end(store, DFM_ERROR_NO_MEMORY, error);
+    }
     if (!one) {
         if (store->count == ITEMS_MAX)
             abort();
         one = &store->items[store->count++];
-        *one = (item){.kind = kind, .id = *id, .about = strdup(about)};
+        *one = (item){.kind = kind, .id = *id, .about = text};
         *created = true;
     }
+    memcpy(copy, bytes, size);
     free(one->bytes);
-    one->bytes = malloc(size ? size : 1);
-    memcpy(one->bytes, bytes, size);
+    one->bytes = copy;
     one->size = size;
     return end(store, DFM_OK, error);
 }
@@ -123,10 +136,12 @@ static dfm_status read_bytes(void *context, dfm_store_kind kind, const dfm_id *i
                              dfm_error *error) {
     fake_store *store = context;
     usleep(1000 * store->slow_ms);
+    pthread_mutex_lock(&store->lock);
+    store->counts.reads++;
+    pthread_mutex_unlock(&store->lock);
     dfm_status status = begin(store, error);
     if (status != DFM_OK)
         return status;
-    store->counts.reads++;
     const item *one = find(store, kind, id->text);
     uint8_t *bytes = one ? take(taker, one->size) : NULL;
     if (bytes)
@@ -191,6 +206,11 @@ void fake_store_fail_nth(fake_store *store, unsigned n, dfm_status status) {
     store->nth_failure = status;
 }
 
+void fake_store_meanwhile(fake_store *store, unsigned n, void (*act)(void)) {
+    store->meanwhile = n;
+    store->act = act;
+}
+
 void fake_store_slow(fake_store *store, unsigned milliseconds) {
     store->slow_ms = milliseconds;
 }
@@ -203,23 +223,30 @@ size_t fake_store_items(fake_store *store) {
     return store->count;
 }
 
+/* Of either kind. */
+static item *find_any(fake_store *store, const char *id) {
+    item *one = find(store, DFM_STORE_MODEL, id);
+    return one ? one : find(store, DFM_STORE_MOTION, id);
+}
+
 const char *fake_store_about(fake_store *store, const char *id) {
-    const item *one = find(store, DFM_STORE_MODEL, id);
+    const item *one = find_any(store, id);
     return one ? one->about : NULL;
 }
 
 void fake_store_damage(fake_store *store, const char *id) {
-    item *one = find(store, DFM_STORE_MODEL, id);
+    item *one = find_any(store, id);
     one->bytes[one->size / 2] ^= 1;
 }
 
 void fake_store_set_about(fake_store *store, const char *id, const char *about) {
-    item *one = find(store, DFM_STORE_MODEL, id);
+    item *one = find_any(store, id);
     free(one->about);
     one->about = strdup(about);
 }
 
 void fake_store_drop(fake_store *store, const char *id) {
-    const dfm_id key = find(store, DFM_STORE_MODEL, id)->id;
-    remove_item(store, DFM_STORE_MODEL, &key, NULL);
+    item *one = find_any(store, id);
+    clear_item(one);
+    *one = store->items[--store->count];
 }

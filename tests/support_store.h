@@ -17,11 +17,15 @@ void fake_store_fail(fake_store *store, dfm_status status);
 /* Only the `n`th call from now on, counted from 1, fails. */
 void fake_store_fail_nth(fake_store *store, unsigned n, dfm_status status);
 
+/* Right before the `n`th call from now on, counted from 1, `act` is called, without a lock: it may
+ * do what another process does, through the interface or the functions below. */
+void fake_store_meanwhile(fake_store *store, unsigned n, void (*act)(void));
+
 /* How long read_bytes takes. */
 void fake_store_slow(fake_store *store, unsigned milliseconds);
 
 typedef struct fake_counts {
-    unsigned calls, reads; /* all, and read_bytes */
+    unsigned calls, reads; /* all, and read_bytes, failed ones too */
 } fake_counts;
 fake_counts fake_store_count(fake_store *store);
 

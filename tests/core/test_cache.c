@@ -371,12 +371,96 @@ START_TEST(threads_that_put_change_and_delete_leave_the_books_in_order) {
 }
 END_TEST
 
+/* Looks whether anybody else can see what it is asked about, and answers `answer`. */
+typedef struct judge {
+    dfm_status answer;
+    int asked;
+    bool others_see_it;
+} judge;
+
+static dfm_status judge_it(void *context, void *item, dfm_error *problem) {
+    judge *j = context;
+    dfm_resident *seen = NULL;
+    j->asked++;
+    dfm_cache_get(cache, ((dfm_resident *)item)->id.text, &seen, NULL);
+    j->others_see_it |= seen == item;
+    dfm_resident_release(seen);
+    return j->answer == DFM_OK ? DFM_OK
+                               : dfm_fail(problem, j->answer, NULL, -1, -1, "it was refused");
+}
+
+START_TEST(what_is_not_consented_to_is_never_seen) {
+    judge j = {.answer = DFM_ERROR_STORE};
+    const dfm_consent consent = {judge_it, &j};
+    dfm_resident *resident = (dfm_resident *)1;
+    ck_assert_int_eq(
+        dfm_cache_restore(cache, files[0], sizes[0], 7, &cpu, &consent, &resident, &error),
+        DFM_ERROR_STORE);
+    ck_assert_str_eq(error.info, "it was refused");
+    ck_assert_ptr_null(resident);
+    ck_assert_int_eq(look(0), DFM_ERROR_NOT_FOUND);
+    ck_assert_uint_eq(dfm_cache_get_stats(cache).resident_bytes, 0);
+    j.answer = DFM_OK;
+    dfm_error_clear(&error);
+    ck_assert_int_eq(
+        dfm_cache_restore(cache, files[0], sizes[0], 7, &cpu, &consent, &resident, &error), DFM_OK);
+    ck_assert_int_eq((int)resident->created_unix_s, 7);
+    ck_assert_int_eq(j.asked, 2);
+    ck_assert(!j.others_see_it);
+    dfm_resident_release(resident);
+}
+END_TEST
+
+START_TEST(a_change_that_is_refused_leaves_things_as_they_were) {
+    judge j = {.answer = DFM_ERROR_STORE};
+    const dfm_consent consent = {judge_it, &j};
+    dfm_resident *old = hold(0), *now = (dfm_resident *)1;
+    dfm_settings raw = cpu;
+    raw.weights = DFM_WEIGHTS_RAW;
+    size_t before = dfm_cache_get_stats(cache).resident_bytes;
+    ck_assert_int_eq(dfm_cache_configure_asking(cache, id_of(0), NULL, &raw,
+                                                (dfm_settings_given){.weights = true}, &consent,
+                                                &now, &error),
+                     DFM_ERROR_STORE);
+    ck_assert_ptr_null(now);
+    ck_assert(!j.others_see_it);
+    ck_assert_uint_eq(dfm_cache_get_stats(cache).resident_bytes, before);
+    ck_assert_int_eq(dfm_cache_get(cache, id_of(0), &now, NULL), DFM_OK);
+    ck_assert_ptr_eq(now, old);
+    dfm_resident_release(now);
+    /* Nothing changes: the one that is here is asked about. */
+    dfm_error_clear(&error);
+    ck_assert_int_eq(dfm_cache_restore(cache, files[0], sizes[0], 7, &cpu, &consent, &now, &error),
+                     DFM_ERROR_STORE);
+    ck_assert_ptr_null(now);
+    ck_assert(j.others_see_it);
+    ck_assert_int_eq(look(0), DFM_OK);
+    dfm_resident_release(old);
+}
+END_TEST
+
+START_TEST(what_has_no_room_is_not_even_asked_about) {
+    judge j = {.answer = DFM_OK};
+    const dfm_consent consent = {judge_it, &j};
+    reopen_for(1);
+    dfm_resident *held = hold(0), *resident;
+    ck_assert_int_eq(
+        dfm_cache_restore(cache, files[1], sizes[1], 7, &cpu, &consent, &resident, &error),
+        DFM_ERROR_NO_ROOM);
+    ck_assert_int_eq(j.asked, 0);
+    dfm_resident_release(held);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cache");
     TCase *tests = tcase_create("all");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, the_digest_is_sha_256);
+    tcase_add_test(tests, what_is_not_consented_to_is_never_seen);
+    tcase_add_test(tests, a_change_that_is_refused_leaves_things_as_they_were);
+    tcase_add_test(tests, what_has_no_room_is_not_even_asked_about);
     tcase_add_test(tests, what_is_put_is_found_by_its_id);
     tcase_add_test(tests, the_same_bytes_are_loaded_once);
     tcase_add_test(tests, a_broken_file_leaves_nothing_behind);
