@@ -161,22 +161,22 @@ soak: $(LOAD) $(addprefix $(BUILD)/tests/,e2e/test_soak server/test_store_folder
 	SOAK_KILLS=200 DEFORMD=$(BUILD)/deformd $(BUILD)/tests/e2e/test_store
 
 # `make farm-test`: what docker/ shows: its manifests, and three daemons over one store behind HAProxy.
-FARM_TEST := $(BUILD)/tests/farm/test_farm
-$(FARM_TEST): $(BUILD)/tests/farm/test_farm.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
+FARM_TEST := $(BUILD)/tests/fleet/test_farm
+$(FARM_TEST): $(BUILD)/tests/fleet/test_farm.o $(E2E_SUPPORT) $(TEST_SUPPORT) $(LIBS) $(GENERATED)
 	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@
 .PHONY: farm-test farm-run
 farm-test: deps
 	@tests/deps.sh haproxy
 	@$(MAKE) --no-print-directory -j$(JOBS) farm-run
 farm-run: $(FARM_TEST) $(BUILD)/deformd
-	tests/farm/manifests.sh $(BUILD)/deformd
+	tests/fleet/manifests.sh $(BUILD)/deformd
 	DEFORMD=$(BUILD)/deformd $(FARM_TEST)
 
 # `make image-test`: the images of docker/Dockerfile without a Docker engine; as root.
 .PHONY: image-test
 image-test: deps
 	@tests/deps.sh buildah debootstrap curl procps
-	tests/farm/image.sh
+	tests/fleet/image.sh
 
 # `make stream-soak [STREAM_FRAMES=6500]`: one long streamed result, 1.2 MB a frame, with figures.
 STREAM_FRAMES ?= 6500

@@ -21,14 +21,17 @@ static cJSON *build(dfm_doc *doc, const dfm_about *about, dfm_store_kind kind) {
     return root;
 }
 
-/* The text, or NULL: no memory. */
+/* The text, or NULL: no memory. The document is lent under a key that need not be copied: cJSON
+ * 1.7.15 leaks a reference whose key it has no memory for. */
 static char *print(const dfm_about *about, dfm_store_kind kind, cJSON *document) {
     dfm_doc doc = {0};
-    cJSON *root = build(&doc, about, kind);
-    if (document && root && !cJSON_AddItemReferenceToObject(root, "document", document))
-        doc.failed = true;
-    root = dfm_doc_done(&doc, root);
-    char *text = root ? cJSON_PrintUnformatted(root) : NULL;
+    cJSON *root = dfm_doc_done(&doc, build(&doc, about, kind));
+    if (!root)
+        return NULL;
+    bool lent = document && cJSON_AddItemToObjectCS(root, "document", document);
+    char *text = lent || !document ? cJSON_PrintUnformatted(root) : NULL;
+    if (lent)
+        cJSON_DetachItemViaPointer(root, document);
     cJSON_Delete(root);
     return text;
 }
