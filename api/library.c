@@ -492,7 +492,7 @@ static char *write_about(dfm_library *library, dfm_store_kind kind, const dfm_ab
 
 /* A file on its way into the store, and then into memory. */
 typedef struct upload {
-    dfm_library *library;
+    dfm_library *owner;
     dfm_store_kind kind;
     dfm_id id;
     const uint8_t *bytes;
@@ -508,7 +508,7 @@ typedef struct upload {
 /* What the store says of it; nothing, or nonsense: `fresh`. */
 static dfm_status look_up(upload *u, const dfm_about *fresh, dfm_error *error) {
     dfm_error own = {.status = DFM_OK};
-    dfm_status status = read_about(u->library, u->kind, &u->id, &u->about, NULL, &own);
+    dfm_status status = read_about(u->owner, u->kind, &u->id, &u->about, NULL, &own);
     u->known = status == DFM_OK;
     u->damaged = status == DFM_ERROR_CORRUPT;
     if (u->known && memcmp(u->about.digest, fresh->digest, DFM_DIGEST_BYTES) != 0)
@@ -524,21 +524,21 @@ static dfm_status look_up(upload *u, const dfm_about *fresh, dfm_error *error) {
 static void forget_other(const upload *u) {
     const kind_functions *functions = &kinds[u->kind];
     void *item;
-    if (!functions->is_checked(u->library, u->id.text, 0) ||
-        functions->find(u->library, u->id.text, &item, NULL) != DFM_OK)
+    if (!functions->is_checked(u->owner, u->id.text, 0) ||
+        functions->find(u->owner, u->id.text, &item, NULL) != DFM_OK)
         return;
     if (!u->known || !functions->is_of(item, &u->about))
-        functions->forget(u->library, u->id.text);
+        functions->forget(u->owner, u->id.text);
     functions->release(item);
 }
 
 /* The consent to an upload that was read and bound: the store has it. */
 static dfm_status store_upload(void *context, void *item, dfm_error *error) {
     upload *u = context;
-    const dfm_store *store = u->library->store;
+    const dfm_store *store = u->owner->store;
     uint64_t asked_ns = now_ns();
     dfm_error own = {.status = DFM_OK};
-    char *text = write_about(u->library, u->kind, &u->about, item);
+    char *text = write_about(u->owner, u->kind, &u->about, item);
     if (!text)
         return no_memory(error);
     dfm_status status =
@@ -547,13 +547,13 @@ static dfm_status store_upload(void *context, void *item, dfm_error *error) {
     if (status == DFM_OK && !u->created && u->rewrite)
         status = store->write_about(store->context, u->kind, &u->id, text, &own);
     free(text);
-    heard(u->library, status, &own);
+    heard(u->owner, status, &own);
     /* Removed between the two. */
     u->was_overtaken = u->was_overtaken || status == DFM_ERROR_NOT_FOUND;
     if (u->was_overtaken)
         return DFM_ERROR_CONFLICT;
     if (status == DFM_OK) {
-        atomic_fetch_add(&u->library->puts, 1);
+        atomic_fetch_add(&u->owner->puts, 1);
         *kinds[u->kind].checked_ns(item) = asked_ns;
     }
     return pass_on(status, &own, error);
@@ -571,9 +571,9 @@ static dfm_status try_upload(upload *u, const dfm_about *fresh, const dfm_settin
     u->rewrite = u->damaged || !same_settings(&before, &u->about.settings);
     forget_other(u);
     if (u->kind == DFM_STORE_MODEL)
-        status = check_mode(u->library, u->about.settings.mode, error);
+        status = check_mode(u->owner, u->about.settings.mode, error);
     return status != DFM_OK ? status
-                            : kinds[u->kind].restore(u->library, u->bytes, u->size, &u->about,
+                            : kinds[u->kind].restore(u->owner, u->bytes, u->size, &u->about,
                                                      &consent, item, error);
 }
 
@@ -585,7 +585,7 @@ static dfm_status put_through(dfm_library *library, dfm_store_kind kind, const u
     enum { TRIES = 8 };
     dfm_about fresh = {
         .file_bytes = size, .created_unix_s = (int64_t)time(NULL), .settings = *wanted};
-    upload u = {.library = library, .kind = kind, .bytes = bytes, .size = size};
+    upload u = {.owner = library, .kind = kind, .bytes = bytes, .size = size};
     *item = NULL;
     dfm_digest(bytes, size, fresh.digest, &u.id);
     dfm_hold own = {.kind = kind, .id = u.id.text};
@@ -650,7 +650,7 @@ dfm_status dfm_library_put_motion(dfm_library *library, const uint8_t *bytes, si
 
 /* New settings on their way into the store, and then into memory. */
 typedef struct change {
-    dfm_library *library;
+    dfm_library *owner;
     const dfm_id *id;
     dfm_about about;
 } change;
@@ -658,15 +658,15 @@ typedef struct change {
 /* The consent to settings with which the model was bound: the store has them. */
 static dfm_status store_change(void *context, void *item, dfm_error *error) {
     const change *c = context;
-    const dfm_store *store = c->library->store;
+    const dfm_store *store = c->owner->store;
     uint64_t asked_ns = now_ns();
     dfm_error own = {.status = DFM_OK};
-    char *text = write_about(c->library, DFM_STORE_MODEL, &c->about, item);
+    char *text = write_about(c->owner, DFM_STORE_MODEL, &c->about, item);
     if (!text)
         return no_memory(error);
     dfm_status status = store->write_about(store->context, DFM_STORE_MODEL, c->id, text, &own);
     free(text);
-    heard(c->library, status, &own);
+    heard(c->owner, status, &own);
     if (status == DFM_OK)
         *model_checked_ns(item) = asked_ns;
     return pass_on(status, &own, error);
@@ -680,7 +680,7 @@ static dfm_status configure_held(dfm_library *library, const dfm_id *id, const c
     if (status != DFM_OK)
         return status;
     dfm_resident *now = item;
-    change c = {.library = library,
+    change c = {.owner = library,
                 .id = id,
                 .about = {.file_bytes = now->file_bytes,
                           .created_unix_s = now->created_unix_s,
