@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,8 @@
  */
 
 static int fail_at, fail_with; /* the call that fails, from 1; 0: none */
-static int calls;
-static int syncs;
+static atomic_int calls;
+static atomic_int syncs;
 
 static bool fails(void) {
     calls++;
