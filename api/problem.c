@@ -88,8 +88,10 @@ static bool is_file(dfm_problem_subject subject) {
 static dfm_problem_code code_of(dfm_status status, dfm_problem_subject subject) {
     switch (status) {
     case DFM_ERROR_LIMIT:
-        return subject == DFM_SUBJECT_MODEL_FILE ? DFM_PROBLEM_MODEL_OVER_LIMIT
-                                                 : DFM_PROBLEM_RESULT_TOO_LARGE;
+        /* A stored model may have been taken under higher limits. */
+        return subject == DFM_SUBJECT_MODEL_FILE || subject == DFM_SUBJECT_MODEL
+                   ? DFM_PROBLEM_MODEL_OVER_LIMIT
+                   : DFM_PROBLEM_RESULT_TOO_LARGE;
     case DFM_ERROR_TRUNCATED:
     case DFM_ERROR_MALFORMED:
         return is_motion(subject)           ? DFM_PROBLEM_INVALID_MOTION

@@ -568,6 +568,24 @@ START_TEST(what_had_to_leave_memory_comes_back) {
 }
 END_TEST
 
+START_TEST(a_stored_model_over_the_limits_of_today_says_so) {
+    dfm_cache_options options = {.budget_bytes = (size_t)1 << 30,
+                                 .limits = dfm_pmx_default_limits,
+                                 .skinners = &house.skinners};
+    char problem[64];
+    ck_assert_int_eq(put_model("mode=cpu"), 201);
+    restart(1000000);
+    options.limits.max_vertices = 10;
+    dfm_cache_free(house.cache);
+    ck_assert_int_eq(dfm_cache_create(&options, &house.cache, NULL), DFM_OK);
+    house.config.cache = house.cache;
+    api_house_reopen(&house);
+    ck_assert_int_eq(ask(DFM_METHOD_GET, path, NULL, NULL, 0, problem), 422);
+    ck_assert_str_eq(problem, "model-over-limit");
+    ck_assert_uint_eq(fake_store_items(fake), 1);
+}
+END_TEST
+
 START_TEST(who_must_not_wait_does_not) {
     dfm_api_request request = {.method = DFM_METHOD_GET, .path = path};
     dfm_api_response response;
@@ -770,6 +788,7 @@ int main(void) {
     tcase_add_test(tests, what_was_removed_and_uploaded_again_elsewhere_is_that);
     tcase_add_test(tests, an_etag_that_another_process_gave_is_known_at_once);
     tcase_add_test(tests, what_had_to_leave_memory_comes_back);
+    tcase_add_test(tests, a_stored_model_over_the_limits_of_today_says_so);
     tcase_add_test(tests, who_must_not_wait_does_not);
     tcase_add_test(tests, a_load_that_fails_is_the_answer);
     tcase_add_test(tests, a_load_that_fails_fails_for_all_who_wait);
