@@ -63,7 +63,10 @@ static void check_list(dfm_pose_reader *reader, const dfm_pose_list *list) {
 
 static void check_problem(const dfm_problem *problem, size_t size) {
     REQUIRE(problem->detail[0] != 0);
-    if (problem->code == DFM_PROBLEM_INVALID_JSON)
+    if (problem->code == DFM_PROBLEM_REQUEST_OVER_LIMIT)
+        REQUIRE(problem->has_sizes && problem->received > problem->limit);
+    if (problem->code == DFM_PROBLEM_INVALID_JSON ||
+        problem->code == DFM_PROBLEM_REQUEST_OVER_LIMIT)
         REQUIRE(problem->offset >= 0 && (size_t)problem->offset <= size);
     else
         REQUIRE(problem->has_pointer && strlen(problem->pointer) < DFM_PROBLEM_POINTER_BYTES);
