@@ -121,7 +121,7 @@ START_TEST(start_says_what_runs) {
     d = daemon_start(ARGUMENTS("--workers", "3"));
     /* The log is written by a thread of its own, which may be behind. */
     char *log = daemon_log(&d);
-    for (int i = 0; i < 100 && !strstr(log, "models live in memory only"); i++) {
+    for (int i = 0; i < 100 && !strstr(log, "workers 3"); i++) {
         free(log);
         usleep(50000);
         log = daemon_log(&d);
