@@ -1,6 +1,8 @@
 #include "server/gate.h"
 
-void dfm_gate_init(dfm_gate *gate, unsigned limit) {
+#include <stdbool.h>
+
+void dfm_gate_init(dfm_gate *gate, size_t limit) {
     atomic_init(&gate->inside, 0);
     atomic_init(&gate->waiting, 0);
     gate->limit = limit;
@@ -26,15 +28,16 @@ void dfm_gate_wait(dfm_gate *gate) {
     pthread_mutex_unlock(&gate->lock);
 }
 
-void dfm_gate_enter(dfm_gate *gate) {
-    atomic_fetch_add(&gate->inside, 1);
+void dfm_gate_enter(dfm_gate *gate, size_t bytes) {
+    atomic_fetch_add(&gate->inside, bytes);
 }
 
-void dfm_gate_leave(dfm_gate *gate) {
-    atomic_fetch_sub(&gate->inside, 1);
-    if (atomic_load(&gate->waiting) == 0)
+void dfm_gate_leave(dfm_gate *gate, size_t bytes) {
+    size_t before = atomic_fetch_sub(&gate->inside, bytes);
+    bool opens = before >= gate->limit && before - bytes < gate->limit;
+    if (!opens || atomic_load(&gate->waiting) == 0)
         return;
     pthread_mutex_lock(&gate->lock);
-    pthread_cond_signal(&gate->left);
+    pthread_cond_broadcast(&gate->left);
     pthread_mutex_unlock(&gate->lock);
 }

@@ -30,8 +30,9 @@ enum {
     DESCRIPTORS_KEPT = 64, /* for all that is no connection */
     READ_BYTES = 8 * 1024,
     /* Results that wait to be sent push one another, and the bind data, out of the CPU's cache: one
-     * is enough that a worker goes on while the HTTP thread sends. */
-    FINISHED_PER_WORKER = 1,
+     * large one, or many small ones, is enough that a worker goes on while the HTTP thread sends.
+     */
+    FINISHED_BYTES_PER_WORKER = 512 * 1024,
     TARGET_BYTES = 512,   /* longer request targets are malloc'ed */
     EXCHANGES_KEPT = 1024 /* finished ones kept for the next request */
 };
@@ -55,11 +56,11 @@ typedef struct exchange {
     uint64_t received_bytes; /* of the body, kept or not */
     char *target, target_space[TARGET_BYTES];
     phase phase;
-    bool counted;  /* among http->active */
-    bool closing;  /* the answer closes the connection */
-    bool finished; /* among http->finished */
-    bool lingers;  /* answered with a body still on its way */
-    bool streams;  /* the answer is made while it is sent */
+    bool counted;          /* among http->active */
+    bool closing;          /* the answer closes the connection */
+    size_t finished_bytes; /* among http->finished */
+    bool lingers;          /* answered with a body still on its way */
+    bool streams;          /* the answer is made while it is sent */
     dfm_head head;
     dfm_api_request request;
     dfm_admission admission;
@@ -82,7 +83,8 @@ struct dfm_http {
     int idle_fd;
     atomic_bool quiesced; /* no connection is accepted any more */
     sem_t quiesced_now;
-    dfm_gate finished; /* deforms done, their answers not yet taken up by the HTTP thread */
+    dfm_gate
+        finished; /* bytes of deforms done, their answers not yet taken up by the HTTP thread */
     dfm_streams *streams;
     dfm_connections *connections;
     /* NULL where it could not be had: then a reset may overtake a refusal. */
@@ -114,11 +116,12 @@ static exchange *exchange_take(dfm_http *http) {
     x->method = "";
     x->target = x->target_space;
     x->phase = PHASE_HEAD;
-    x->counted = x->closing = x->finished = x->lingers = x->streams = false;
+    x->counted = x->closing = x->lingers = x->streams = false;
     x->request = (dfm_api_request){.started_ns = now_ns()};
     x->body = (dfm_body){0};
     x->form = NULL;
     x->received_bytes = 0;
+    x->finished_bytes = 0;
     x->response.status = 0;
     x->response.header_count = 0;
     x->response.body = NULL;
@@ -281,8 +284,8 @@ static void run_job(dfm_job *job, uint32_t thread) {
         dfm_body_free(&x->body);
     prepare_answer(x);
     if (is_deform) {
-        x->finished = true;
-        dfm_gate_enter(&x->http->finished);
+        x->finished_bytes = x->response.body_bytes;
+        dfm_gate_enter(&x->http->finished, x->finished_bytes);
     }
     MHD_resume_connection(x->connection); /* x belongs to the HTTP thread again */
 }
@@ -467,9 +470,8 @@ static enum MHD_Result end_body(exchange *x) {
 /* --- libmicrohttpd's callbacks, all on its thread --------------------------------------------- */
 
 static void take_up(exchange *x) {
-    if (x->finished)
-        dfm_gate_leave(&x->http->finished);
-    x->finished = false;
+    dfm_gate_leave(&x->http->finished, x->finished_bytes);
+    x->finished_bytes = 0;
 }
 
 static int socket_of(struct MHD_Connection *connection) {
@@ -667,7 +669,7 @@ static unsigned connection_limit(const dfm_http_options *options) {
 
 bool dfm_http_start(dfm_http *http, const dfm_http_options *options) {
     http->options = *options;
-    http->finished.limit = FINISHED_PER_WORKER * options->worker_count;
+    http->finished.limit = (size_t)FINISHED_BYTES_PER_WORKER * options->worker_count;
     http->streams = dfm_streams_create(options->compute, options->buffers, options->worker_count);
     http->connections = dfm_connections_create(options->idle_timeout_ms, options->body_timeout_ms);
     if (!http->streams || !http->connections)

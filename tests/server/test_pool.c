@@ -116,13 +116,14 @@ START_TEST(free_runs_what_is_queued) {
 }
 END_TEST
 
+enum { ENTERING = 1000 }; /* bytes */
 static dfm_gate gate;
 
 static void *go_through(void *unused) {
     (void)unused;
     for (int i = 0; i < 20000; i++) {
         dfm_gate_wait(&gate);
-        dfm_gate_enter(&gate);
+        dfm_gate_enter(&gate, ENTERING);
         atomic_fetch_add(&started, 1);
     }
     return NULL;
@@ -213,18 +214,41 @@ START_TEST(threads_of_a_pool_share_with_each_other) {
 END_TEST
 
 START_TEST(gate_holds_back_and_loses_no_wake_up) {
-    dfm_gate_init(&gate, 3);
+    dfm_gate_init(&gate, 3 * ENTERING - 1);
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, go_through, NULL), 0);
     for (unsigned out = 0; out < 40000; out++) {
         wait_until(&started, out + 1);
-        ck_assert_uint_le(atomic_load(&gate.inside), 4);
-        dfm_gate_leave(&gate);
+        ck_assert_uint_le(atomic_load(&gate.inside), 4 * ENTERING);
+        dfm_gate_leave(&gate, ENTERING);
     }
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
     ck_assert_uint_eq(atomic_load(&gate.inside), 0);
+    dfm_gate_destroy(&gate);
+}
+END_TEST
+
+static void *go_through_once(void *unused) {
+    (void)unused;
+    dfm_gate_wait(&gate);
+    atomic_fetch_add(&started, 1);
+    return NULL;
+}
+
+START_TEST(gate_opens_for_all_when_one_large_answer_leaves) {
+    dfm_gate_init(&gate, ENTERING);
+    dfm_gate_enter(&gate, 10 * ENTERING);
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, go_through_once, NULL), 0);
+    wait_until(&gate.waiting, 3);
+    ck_assert_uint_eq(atomic_load(&started), 0);
+    dfm_gate_leave(&gate, 10 * ENTERING);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(atomic_load(&started), 3);
     dfm_gate_destroy(&gate);
 }
 END_TEST
@@ -240,6 +264,7 @@ int main(void) {
     tcase_add_test(tests, busy_pool_leaves_all_parts_to_the_caller);
     tcase_add_test(tests, threads_of_a_pool_share_with_each_other);
     tcase_add_test(tests, gate_holds_back_and_loses_no_wake_up);
+    tcase_add_test(tests, gate_opens_for_all_when_one_large_answer_leaves);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
