@@ -30,8 +30,7 @@ enum {
     DESCRIPTORS_KEPT = 64, /* for all that is no connection */
     READ_BYTES = 8 * 1024,
     /* Results that wait to be sent push one another, and the bind data, out of the CPU's cache: one
-     * large one, or many small ones, is enough that a worker goes on while the HTTP thread sends.
-     */
+     * large one, or many small ones, let a worker go on while the HTTP thread sends. */
     FINISHED_BYTES_PER_WORKER = 512 * 1024,
     TARGET_BYTES = 512,   /* longer request targets are malloc'ed */
     EXCHANGES_KEPT = 1024 /* finished ones kept for the next request */
@@ -54,13 +53,13 @@ typedef struct exchange {
     dfm_connection *watched; /* NULL: no memory for it */
     const char *method;
     uint64_t received_bytes; /* of the body, kept or not */
+    size_t finished_bytes;   /* among http->finished */
     char *target, target_space[TARGET_BYTES];
     phase phase;
-    bool counted;          /* among http->active */
-    bool closing;          /* the answer closes the connection */
-    size_t finished_bytes; /* among http->finished */
-    bool lingers;          /* answered with a body still on its way */
-    bool streams;          /* the answer is made while it is sent */
+    bool counted; /* among http->active */
+    bool closing; /* the answer closes the connection */
+    bool lingers; /* answered with a body still on its way */
+    bool streams; /* the answer is made while it is sent */
     dfm_head head;
     dfm_api_request request;
     dfm_admission admission;
@@ -83,8 +82,7 @@ struct dfm_http {
     int idle_fd;
     atomic_bool quiesced; /* no connection is accepted any more */
     sem_t quiesced_now;
-    dfm_gate
-        finished; /* bytes of deforms done, their answers not yet taken up by the HTTP thread */
+    dfm_gate finished; /* of deforms, until the HTTP thread takes them up */
     dfm_streams *streams;
     dfm_connections *connections;
     /* NULL where it could not be had: then a reset may overtake a refusal. */
