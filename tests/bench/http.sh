@@ -87,32 +87,44 @@ compare '30,000 vertices, JSON of 300 bones, 17 digits' 30000 300 json 17
 compare '2,000 vertices, JSON of 20 bones, 6 digits' 2000 20 json 6
 
 # One long answer: its bytes a second, with curl reading it on the same cores. nginx sends a file of as
-# many bytes from memory.
+# many bytes from memory. The last column is what the workers would compute if nothing were sent: how
+# much later a short answer, all of it computed before its first byte, begins for four frames more.
 speed() { # curl's arguments: MB a second
     curl -sS -f -o /dev/null -w '%{speed_download}\n' "$@" | awk '{ printf "%.0f\n", $1 / 1e6 }'
+}
+
+first_byte() { # curl's arguments: seconds until the answer begins
+    for _ in $(seq 25); do curl -sS -f -o /dev/null -w '%{time_starttransfer}\n' "$@"; done | sort -n | sed -n 13p
+}
+motion_body() { # MOTION FRAMES
+    echo "{\"motion\":\"$1\",\"frames\":{\"start\":0,\"end\":$(($2 - 1))}}"
 }
 
 stream() { # NAME VERTICES BONES FRAMES QUERY BYTES
     id=$(upload "$2" "$3")
     "$build/make-model" motion --bones "$3" "$work/motion.vmd" >/dev/null
     motion=$(curl -sS --data-binary "@$work/motion.vmd" "$url/motions" | sed 's/.*"id": *"\([0-9a-f]*\)".*/\1/')
-    body="{\"motion\":\"$motion\",\"frames\":{\"start\":0,\"end\":$(($4 - 1))}}"
+    json='Content-Type: application/json' deform="$url/models/$id/deform$5"
     head -c "$6" /dev/zero >"$work/www/frames"
     : >"$work/nginx.rates"
     : >"$work/deformd.rates"
     for _ in $(seq "$rounds"); do
         speed "http://127.0.0.1:$port/frames" >>"$work/nginx.rates"
-        speed -H 'Content-Type: application/json' -d "$body" "$url/models/$id/deform$5" >>"$work/deformd.rates"
+        speed -H "$json" -d "$(motion_body "$motion" "$4")" "$deform" >>"$work/deformd.rates"
     done
     a=$(middle <"$work/nginx.rates") b=$(middle <"$work/deformd.rates")
-    awk -v name="$1" -v bytes="$6" -v a="$a" -v b="$b" 'BEGIN {
-        printf "| %-44s | %10d | %5d | %5d | %3.0f %% |\n", name, bytes, a, b, 100 * b / a }'
+    t1=$(first_byte -H "$json" -d "$(motion_body "$motion" 1)" "$deform")
+    t5=$(first_byte -H "$json" -d "$(motion_body "$motion" 5)" "$deform")
+    awk -v name="$1" -v bytes="$6" -v a="$a" -v b="$b" -v cores="$(nproc)" \
+        -v four="$(($6 * 4 / $4))" -v t1="$t1" -v t5="$t5" 'BEGIN {
+        computed = t5 > t1 ? sprintf("%d", cores * four / (t5 - t1) / 1e6) : "?"
+        printf "| %-44s | %10d | %5d | %5d | %3.0f %% | %s |\n", name, bytes, a, b, 100 * b / a, computed }'
     rm "$work/www/frames"
 }
 
 echo
-echo '| frames of a motion in one answer, curl on the same cores | bytes | nginx MB/s | deformd MB/s | ratio |'
-echo '| --- | --- | --- | --- | --- |'
+echo '| frames of a motion in one answer, curl on the same cores | bytes | nginx MB/s | deformd MB/s | ratio | computing alone, MB/s |'
+echo '| --- | --- | --- | --- | --- | --- |'
 frames=$(awk -v s="${BENCH_SECONDS:-3}" 'BEGIN { n = int(400 * s); print (n < 40 ? 40 : n > 1200 ? 1200 : n) }')
 stream '30,000 vertices, 100 bones, raw' 30000 100 "$frames" '' $((frames * 720000))
 stream '30,000 vertices, 100 bones, f16 planar positions' 30000 100 "$frames" \
