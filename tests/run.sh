@@ -6,7 +6,7 @@ passed=0 failed=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for program in "$@"; do
-    "./$program" >"$log" 2>&1
+    "$program" >"$log" 2>&1
     status=$?
     line=$(grep -E '^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+' "$log" | tail -n 1)
     checks=$(echo "$line" | sed -n 's/.*Checks: \([0-9]*\).*/\1/p')
