@@ -1,5 +1,6 @@
 /* Fuzzes the PMX reader, and what is behind it: what loads is written and must read back the same,
- * and is deformed by every CPU kernel, with weights as stored and cleaned, into finite numbers. */
+ * and is deformed by every CPU kernel and by OpenCL where it is to be had, with weights as stored
+ * and cleaned, into finite numbers. */
 #include "core/deform.h"
 #include "tests/data/compare.h"
 
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argument_count, char ***arguments);
 
 static void require(bool holds, const char *what) {
     if (!holds) {
@@ -50,24 +52,44 @@ static void make_pose(dfm_pose *pose) {
         pose->morph_weights[i] = i % 3 ? 0.5 : -1;
 }
 
-static void deform_as(dfm_deform_target *target, dfm_workspace *workspace, const char *variant) {
+/* Every CPU kernel that runs here, and OpenCL; opened once: a kernel's compilation takes seconds.
+ */
+static dfm_skinner *skinners[8];
+static size_t skinner_count;
+
+static void open_skinner(const dfm_skinner_backend *backend, const char *variant) {
     const dfm_skinner_options options = {.worker_count = 1, .simd = variant};
+    dfm_error error = {0};
+    require(skinner_count < sizeof skinners / sizeof *skinners, "too many skinners");
+    dfm_status status = dfm_skinner_open(backend, &options, &skinners[skinner_count], &error);
+    require(status == DFM_OK || status == DFM_ERROR_UNAVAILABLE, error.info);
+    skinner_count += status == DFM_OK;
+}
+
+int LLVMFuzzerInitialize(int *argument_count, char ***arguments) {
+    (void)argument_count, (void)arguments;
+    for (size_t i = 0; i < dfm_skin_variant_count; i++)
+        if (dfm_skin_variants[i].supported())
+            open_skinner(&dfm_skinner_cpu, dfm_skin_variants[i].name);
+    open_skinner(&dfm_skinner_opencl, NULL);
+    return 0;
+}
+
+static void deform_by(dfm_deform_target *target, dfm_workspace *workspace) {
     dfm_layout layout = {.attribute_count = 2,
                          .attributes = {DFM_ATTRIBUTE_POSITION, DFM_ATTRIBUTE_NORMAL}};
     dfm_deform_times times = {0};
     dfm_layout_finish(&layout, target->model->pmx.vertices.count);
     float *frame = malloc(layout.frame_bytes + 1);
     require(frame &&
-                dfm_skinner_open(&dfm_skinner_cpu, &options, &target->skinner, NULL) == DFM_OK &&
                 dfm_skinner_bind(target->skinner, target->bind, &target->binding, NULL) == DFM_OK,
-            variant);
+            "no binding");
     /* A pose may leave single precision, which is an error, and no number. */
     dfm_status status = dfm_deform(target, workspace, 0, &layout, frame, &times, NULL);
     require(status == DFM_OK || status == DFM_ERROR_ARGUMENT, dfm_status_name(status));
     for (size_t i = 0; status == DFM_OK && i < layout.frame_bytes / sizeof *frame; i++)
-        require(isfinite(frame[i]), "a number that is not finite");
+        require(isfinite(frame[i]), target->skinner->description);
     dfm_skinner_unbind(target->skinner, target->binding);
-    dfm_skinner_close(target->skinner);
     free(frame);
 }
 
@@ -79,9 +101,10 @@ static void deform_with(const dfm_model *model, dfm_weights_mode weights) {
             "no bind data");
     make_pose(&workspace.pose);
     dfm_deform_target target = {.model = model, .bind = bind};
-    for (size_t i = 0; i < dfm_skin_variant_count; i++)
-        if (dfm_skin_variants[i].supported())
-            deform_as(&target, &workspace, dfm_skin_variants[i].name);
+    for (size_t i = 0; i < skinner_count; i++) {
+        target.skinner = skinners[i];
+        deform_by(&target, &workspace);
+    }
     dfm_workspace_free(&workspace);
     dfm_skin_bind_free(bind);
 }

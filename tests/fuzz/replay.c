@@ -7,6 +7,7 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argument_count, char ***arguments) __attribute__((weak));
 
 static int replay(const char *path) {
     FILE *file = fopen(path, "rb");
@@ -31,6 +32,8 @@ int main(int argument_count, char **arguments) {
         return fprintf(stderr, "replay: no replay_<what> in my name\n"), 2;
     char folder[512], path[1024];
     snprintf(folder, sizeof folder, "tests/fuzz/cases/%s", what + strlen("replay_"));
+    if (LLVMFuzzerInitialize)
+        LLVMFuzzerInitialize(&argument_count, &arguments);
     uint8_t nothing = 0;
     LLVMFuzzerTestOneInput(&nothing, 0);
     int checks = 1, failures = 0;
