@@ -44,7 +44,32 @@ static dfm_status fail(const place *at, const char *part, int number, dfm_error 
                     at->id, part[0] ? "/" : "", part, strerror(number));
 }
 
+/* Whether the open folder still is the one of that name. */
+static bool is_there(int in, const char *name, int fd) {
+    struct stat ours, there;
+    return fstat(fd, &ours) == 0 && fstatat(in, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+}
+
+static dfm_status fail_removed(const char *name, dfm_error *error) {
+    return dfm_fail(
+        error, DFM_ERROR_STORE, NULL, -1, -1,
+        "the store's folder %s was removed while it was in use: deformd finds a new one "
+        "at its next start",
+        name);
+}
+
+/* Items of a folder that is gone are not known to be: STORE. */
+static dfm_status check_kind(const place *at, dfm_error *error) {
+    const char *name = kind_names[at->kind];
+    return is_there(at->store->root, name, at->store->kinds[at->kind]) ? DFM_OK
+                                                                       : fail_removed(name, error);
+}
+
 static dfm_status fail_missing(const place *at, dfm_error *error) {
+    dfm_status status = check_kind(at, error);
+    if (status != DFM_OK)
+        return status;
     return dfm_fail(error, DFM_ERROR_NOT_FOUND, NULL, -1, -1, "no %.*s %s",
                     (int)strlen(kind_names[at->kind]) - 1, kind_names[at->kind], at->id);
 }
@@ -58,10 +83,16 @@ static dfm_status check_place(const place *at, dfm_error *error) {
     return is_id(at->id) ? DFM_OK : fail_missing(at, error);
 }
 
-/* check_place, and that the store was opened for writing. */
+/* check_place, and that there is a folder to write in. */
 static dfm_status check_writable(const place *at, dfm_error *error) {
+    const folder *store = at->store;
     dfm_status status = check_place(at, error);
-    return status != DFM_OK || at->store->own >= 0 ? status : fail(at, "", EROFS, error);
+    if (status != DFM_OK)
+        return status;
+    if (store->own < 0)
+        return fail(at, "", EROFS, error);
+    return is_there(store->tmp, store->own_name, store->own) ? check_kind(at, error)
+                                                             : fail_removed("tmp", error);
 }
 
 /* --- files -------------------------------------------------------------------------------------
@@ -113,11 +144,9 @@ static int write_file(int in, const char *name, const void *bytes, size_t size) 
     return number;
 }
 
-/* A file, a link, or a folder with what is in it, two levels deep: all that is ever made here. What
- * cannot be removed stays for the next start. */
-static void remove_tree(int in, const char *name) {
-    if (unlinkat(in, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
-        return;
+static void remove_tree(int in, const char *name);
+
+static void remove_entries(int in, const char *name) {
     int fd = openat(in, name, folder_flags);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     for (const struct dirent *entry; list && (entry = readdir(list)) != NULL;) {
@@ -128,7 +157,18 @@ static void remove_tree(int in, const char *name) {
         closedir(list);
     else if (fd >= 0)
         close(fd);
-    unlinkat(in, name, AT_REMOVEDIR);
+}
+
+/* A file, a link, or a folder with what is in it. Whoever had an item open when it was taken away
+ * may put a file into it yet, so it is looked at again. What cannot be removed stays for the next
+ * start. */
+static void remove_tree(int in, const char *name) {
+    enum { LOOKS = 8 };
+    bool left = unlinkat(in, name, 0) != 0 && (errno == EISDIR || errno == EPERM);
+    for (int i = 0; left && i < LOOKS; i++) {
+        remove_entries(in, name);
+        left = unlinkat(in, name, AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST);
+    }
 }
 
 /* A name in the process's own folder that nothing has yet. */
@@ -144,12 +184,16 @@ static int open_item(const place *at, dfm_status *status, dfm_error *error) {
     return fd;
 }
 
+static int open_in(int item, const char *part) {
+    return openat(item, part, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
 /* A file of it; -1: *status. An item without its file is not there: it is being removed. */
 static int open_part(const place *at, const char *part, dfm_status *status, dfm_error *error) {
     int item = open_item(at, status, error);
     if (item < 0)
         return -1;
-    int fd = openat(item, part, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open_in(item, part);
     int number = errno;
     close(item);
     if (fd < 0)
@@ -160,11 +204,10 @@ static int open_part(const place *at, const char *part, dfm_status *status, dfm_
 /* --- put ---------------------------------------------------------------------------------------
  */
 
-/* Whether the item is there with these bytes. What cannot be read is not these bytes. */
-static bool holds(const place *at, const uint8_t *bytes, size_t size) {
+/* What cannot be read is not these bytes. */
+static bool has_bytes(int item, const uint8_t *bytes, size_t size) {
     static _Thread_local uint8_t piece[PIECE_BYTES];
-    dfm_status status;
-    int fd = open_part(at, "file", &status, NULL);
+    int fd = open_in(item, "file");
     if (fd < 0)
         return false;
     bool same = true;
@@ -177,6 +220,19 @@ static bool holds(const place *at, const uint8_t *bytes, size_t size) {
     } while (same && got == (ssize_t)sizeof piece);
     close(fd);
     return same && size == 0;
+}
+
+/* Whether the item is there, whole, with these bytes, and synced: whoever put or mended it may not
+ * have come to that yet. */
+static bool holds(const place *at, const uint8_t *bytes, size_t size) {
+    dfm_status status;
+    int item = open_item(at, &status, NULL);
+    if (item < 0)
+        return false;
+    bool whole = has_bytes(item, bytes, size) &&
+                 faccessat(item, "about.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0 && fsync(item) == 0;
+    close(item);
+    return whole;
 }
 
 /* Makes the item, whole and synced, as `name` in the own folder. */
@@ -198,6 +254,15 @@ static dfm_status prepare(const place *at, const char *name, const uint8_t *byte
     return number == 0 ? DFM_OK : fail(at, part, number, error);
 }
 
+/* Where the item has no about.json it gets the prepared one; never in the place of another's. */
+static int link_about(int own, const char *name, int item) {
+    char from[NAME_BYTES + 16];
+    snprintf(from, sizeof from, "%s/about.json", name);
+    if (faccessat(item, "about.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    return linkat(own, from, item, "about.json", 0) == 0 || errno == EEXIST ? 0 : errno;
+}
+
 /* Puts the prepared file in the place of one that is damaged. NOT_FOUND: the item is gone. */
 static dfm_status mend(const place *at, const char *name, dfm_error *error) {
     char from[NAME_BYTES + 8];
@@ -206,8 +271,10 @@ static dfm_status mend(const place *at, const char *name, dfm_error *error) {
     if (item < 0)
         return status;
     snprintf(from, sizeof from, "%s/file", name);
-    int number = 0;
-    if (renameat(at->store->own, from, item, "file") != 0 || fsync(item) != 0)
+    int number = renameat(at->store->own, from, item, "file") == 0
+                     ? link_about(at->store->own, name, item)
+                     : errno;
+    if (number == 0 && fsync(item) != 0)
         number = errno;
     close(item);
     return number == 0        ? DFM_OK
@@ -249,7 +316,7 @@ static dfm_status put(void *context, dfm_store_kind kind, const dfm_id *id, cons
     if (status != DFM_OK)
         return status;
     if (holds(&at, bytes, size))
-        return sync_kind(&at, error); /* whoever put it may not have come to that yet */
+        return sync_kind(&at, error);
     make_name(store, name);
     status = prepare(&at, name, bytes, size, about, error);
     if (status == DFM_OK)
@@ -388,6 +455,9 @@ static dfm_status list(void *context, dfm_store_kind kind, const char *after, si
     size_t found = 0;
     *count = 0;
     *more = false;
+    dfm_status status = check_kind(&at, error);
+    if (status != DFM_OK)
+        return status;
     int fd = openat(store->kinds[kind], ".", folder_flags);
     DIR *entries = fd < 0 ? NULL : fdopendir(fd);
     if (!entries) {
@@ -411,21 +481,16 @@ static dfm_status list(void *context, dfm_store_kind kind, const char *after, si
 /* --- open --------------------------------------------------------------------------------------
  */
 
-static bool try_lock(int fd) {
+/* 0, or an errno: EAGAIN where somebody holds it. */
+static int try_lock(int fd) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return 0;
+    return errno == EACCES ? EAGAIN : errno;
 }
 
-/* Whether nobody holds the lock any more; no lock counts as such. */
-static bool is_dead(int tmp, const char *lock_name) {
-    int fd = openat(tmp, lock_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    bool dead = fd < 0 ? errno == ENOENT : try_lock(fd);
-    if (fd >= 0)
-        close(fd);
-    return dead;
-}
-
-/* "<random>.lock" is there before the folder "<random>" is, and goes after it. */
+/* "<random>.lock" is there before the folder "<random>" is, and goes after it. It is held until
+ * then, or a process that has just made it could take it, and would lose its folder. */
 static void clean_up_entry(int tmp, const char *entry) {
     char name[NAME_BYTES], lock_name[NAME_BYTES + 8];
     size_t length = strlen(entry), bare = length;
@@ -435,10 +500,14 @@ static void clean_up_entry(int tmp, const char *entry) {
         return;
     snprintf(name, sizeof name, "%.*s", (int)bare, entry);
     snprintf(lock_name, sizeof lock_name, "%s.lock", name);
-    if (!is_dead(tmp, lock_name))
-        return;
-    remove_tree(tmp, name);
-    unlinkat(tmp, lock_name, 0);
+    int fd = openat(tmp, lock_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    bool dead = fd < 0 ? errno == ENOENT : try_lock(fd) == 0; /* no lock: nobody's */
+    if (dead) {
+        remove_tree(tmp, name);
+        unlinkat(tmp, lock_name, 0);
+    }
+    if (fd >= 0)
+        close(fd);
 }
 
 static void clean_up(const folder *store) {
@@ -462,18 +531,21 @@ static int open_folder(int root, const char *name) {
 /* A lock of this name, held; *taken false: somebody who cleans up took it for a dead one's. False:
  * errno. */
 static bool make_lock(folder *store, const char *name, bool *taken) {
-    struct stat ours, there;
-    store->lock = openat(store->tmp, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (store->lock < 0)
+    int fd = openat(store->tmp, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
         return false;
-    *taken = try_lock(store->lock) && fstat(store->lock, &ours) == 0 &&
-             fstatat(store->tmp, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-             ours.st_ino == there.st_ino;
-    if (!*taken) {
-        close(store->lock);
-        store->lock = -1;
+    int number = try_lock(fd);
+    *taken = number == 0 && is_there(store->tmp, name, fd);
+    if (*taken) {
+        store->lock = fd;
+        return true;
     }
-    return true;
+    close(fd);
+    if (number == 0 || number == EAGAIN)
+        return true;
+    unlinkat(store->tmp, name, 0); /* no locks here */
+    errno = number;
+    return false;
 }
 
 static bool open_own(folder *store) {

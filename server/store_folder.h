@@ -10,7 +10,9 @@
  * An item is made whole in the process's own folder under tmp, synced, and moved into place by one
  * rename; it is removed by one rename the other way. So it is there or not, whenever a process is
  * killed, and what is left behind lies in the folder of a process whose lock nobody holds any more:
- * whoever opens the store next deletes that.
+ * whoever opens the store next deletes that. Where nothing but the last sync fails, what failed may
+ * be seen all the same: to take it back could take back what another process acknowledged
+ * meanwhile. A folder that is removed while it is in use is a failure (STORE) until the next open.
  * Thread safety: as api/store.h asks. No name from a client gets here but ids of 32 hex digits, and
  * symbolic links below DIR are not followed. */
 #ifndef DFM_SERVER_STORE_FOLDER_H
