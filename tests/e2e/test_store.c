@@ -4,17 +4,15 @@
  * SOAK_KILLS=N sets how many times a daemon is killed (make soak). */
 #include <check.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/e2e/support.h"
+#include "tests/support_disk.h"
 #include "tests/support_vmd.h"
 
 enum { MODELS = 4 };
@@ -321,14 +319,66 @@ START_TEST(a_store_that_vanishes_leaves_what_is_in_memory) {
 }
 END_TEST
 
-START_TEST(a_full_disk_is_507_and_the_others_go_on) {
-    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-        printf("SKIPPED: no namespace to mount a small disk in\n");
-        return;
+START_TEST(a_store_that_is_removed_is_503_not_empty) {
+    char warm[64], cold[64], path[96];
+    daemon_process d = start();
+    ck_assert_int_eq(put(&d, 0, "?mode=cpu", warm), 201);
+    ck_assert_int_eq(put(&d, 1, "?mode=cpu", cold), 201);
+    daemon_stop(&d);
+    d = start();
+    ck_assert_int_eq(deform(&d, warm), 200);
+    /* In one step, or a look in between finds the model removed, as it may. */
+    run("cd %s && mv models away && rm -rf %s", folder);
+    for (int i = 0; i < 3; i++) {
+        usleep(150000); /* it is looked up each time */
+        ck_assert_int_eq(deform(&d, warm), 200);
     }
-    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
-    if (mount("tmpfs", folder, "tmpfs", 0, "size=400k") != 0) {
-        printf("SKIPPED: no small disk can be mounted\n");
+    snprintf(path, sizeof path, "/models/%s", cold);
+    reply r = http_get(&d, path);
+    expect_status(&r, 503);
+    ck_assert_ptr_nonnull(strstr((char *)r.body, "store-failed"));
+    reply_free(&r);
+    ck_assert_int_eq(ask(&d, "GET", "/models%.0s", ""), 503);
+    ck_assert_int_eq(put(&d, 2, "", NULL), 503);
+    ck_assert_int_eq(patch(&d, warm, "{\"weights\":\"raw\"}"), 503);
+    ck_assert_int_eq(ask(&d, "DELETE", "/models/%s", warm), 503);
+    ck_assert_int_eq(deform(&d, warm), 200);
+    expect_logged(&d, "was removed while it was in use");
+    r = http_get(&d, "/metrics");
+    ck_assert_ptr_nonnull(strstr((char *)r.body, "\ndeformd_store_up 0\n"));
+    reply_free(&r);
+    daemon_stop(&d);
+    d = start(); /* made anew */
+    ck_assert_int_eq(put(&d, 0, "?mode=cpu", NULL), 201);
+    daemon_stop(&d);
+}
+END_TEST
+
+START_TEST(what_lacks_a_file_comes_back_by_an_upload) {
+    static const char *const losses[] = {"rm %s/models/%s/file", "rm %s/models/%s/about.json",
+                                         "rm %s/models/%s/*"};
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        char id[64];
+        daemon_process d = start();
+        ck_assert_int_lt(put(&d, 0, "?mode=cpu", id), 300);
+        daemon_stop(&d);
+        run(losses[i], id);
+        d = start();
+        ck_assert_int_eq(ask(&d, "GET", "/models/%s", id), 404);
+        ck_assert_int_eq(ask(&d, "GET", "/models%.0s", ""), 200);
+        ck_assert_int_lt(put(&d, 0, "?mode=cpu", id), 300);
+        ck_assert_int_eq(deform(&d, id), 200);
+        daemon_stop(&d);
+        d = start();
+        ck_assert_int_eq(deform(&d, id), 200);
+        daemon_stop(&d);
+    }
+}
+END_TEST
+
+START_TEST(a_full_disk_is_507_and_the_others_go_on) {
+    if (!small_disk(folder, "400k")) {
+        printf("SKIPPED: no tmpfs can be mounted here: full disks\n");
         return;
     }
     daemon_process d = start();
@@ -339,6 +389,10 @@ START_TEST(a_full_disk_is_507_and_the_others_go_on) {
         kept++;
     ck_assert_int_eq(status, 507);
     ck_assert_int_gt(kept, 0);
+    reply r = http(&d, &(request){.path = "/models", .body = bytes[kept], .size = sizes[kept]});
+    ck_assert_ptr_nonnull(strstr((char *)r.body, "store-full"));
+    reply_free(&r);
+    expect_logged(&d, "store-failed");
     for (int i = 0; i < kept; i++)
         ck_assert_int_eq(deform(&d, ids[i]), 200);
     ck_assert_int_eq(ask(&d, "DELETE", "/models/%s", ids[0]), 204);
@@ -375,90 +429,113 @@ END_TEST
 /* --- kill -9 -----------------------------------------------------------------------------------
  */
 
+/* What a model can be: not there, or there with weights "normalized" or "raw". */
+enum { GONE, NORMALIZED, RAW };
+
 /* One writer a model: what it was told last, and what it has asked for since. */
 typedef struct writer {
     daemon_process *daemon;
     int model;
     char id[64];
     unsigned seed;
-    int acknowledged, pending; /* 0: not there; 1: weights normalized; 2: raw; -1: not known yet */
+    int acknowledged, pending, answers;
 } writer;
 
-static atomic_bool killed;
+/* Asks for w->pending; what answers that it was done, given what was acknowledged, is *wanted. */
+static long ask_for_pending(writer *w, long *wanted) {
+    static const char *const queries[] = {NULL, "?mode=cpu&weights=normalized",
+                                          "?mode=cpu&weights=raw"};
+    static const char *const changes[] = {NULL, "{\"weights\":\"normalized\"}",
+                                          "{\"weights\":\"raw\"}"};
+    bool there = w->acknowledged != GONE;
+    if (w->pending == GONE) {
+        *wanted = there ? 204 : 404;
+        return ask(w->daemon, "DELETE", "/models/%s", w->id);
+    }
+    if (there && rand_r(&w->seed) % 2) {
+        *wanted = 200;
+        return patch(w->daemon, w->id, changes[w->pending]);
+    }
+    *wanted = there ? 200 : 201;
+    return put(w->daemon, w->model, queries[w->pending], NULL);
+}
 
+/* Nobody else writes the model, so every answer is known before. */
 static void *write_until_killed(void *argument) {
     writer *w = argument;
-    while (!atomic_load(&killed)) {
-        int next = (int)(rand_r(&w->seed) % 3);
-        long status;
-        w->pending = next;
-        if (next == 0) {
-            status = ask(w->daemon, "DELETE", "/models/%s", w->id);
-            status = status == 404 ? 204 : status;
-        } else if (rand_r(&w->seed) % 2) {
-            status =
-                put(w->daemon, w->model,
-                    next == 1 ? "?mode=cpu&weights=normalized" : "?mode=cpu&weights=raw", NULL);
-        } else {
-            status = patch(w->daemon, w->id,
-                           next == 1 ? "{\"weights\":\"normalized\"}" : "{\"weights\":\"raw\"}");
-            if (status == 404) { /* there is none to be changed */
-                w->acknowledged = w->pending = 0;
-                continue;
-            }
-        }
+    for (;;) {
+        long wanted, status;
+        w->pending = (int)(rand_r(&w->seed) % 3);
+        status = ask_for_pending(w, &wanted);
         if (status == 0)
             return NULL; /* killed meanwhile: `pending` may have happened, or not */
-        ck_assert_msg(status < 300, "status %ld", status);
-        w->acknowledged = next;
+        ck_assert_msg(status == wanted, "model %d, from %d to %d: %ld in place of %ld", w->model,
+                      w->acknowledged, w->pending, status, wanted);
+        w->acknowledged = w->pending;
+        w->answers++;
     }
-    return NULL;
 }
 
 static int state_of(const daemon_process *d, const char *id) {
     long status = ask(d, "GET", "/models/%s", id);
     ck_assert_msg(status == 200 || status == 404, "%ld", status);
     if (status == 404)
-        return 0;
-    ck_assert_int_eq(deform(d, id), 200);
-    return strcmp(field(d, id, "weights"), "raw") == 0 ? 2 : 1;
+        return GONE;
+    ck_assert_int_eq(deform(d, id), 200); /* the file's digest was checked for that */
+    return strcmp(field(d, id, "weights"), "raw") == 0 ? RAW : NORMALIZED;
+}
+
+static void check_after_kill(const daemon_process *d, int round, writer *w) {
+    int state = state_of(d, w->id);
+    ck_assert_msg(state == w->acknowledged || state == w->pending,
+                  "round %d, model %d: %d; acknowledged %d, asked for %d", round, w->model, state,
+                  w->acknowledged, w->pending);
+    w->acknowledged = w->pending = state;
+}
+
+/* What is listed is what is there. */
+static void check_list(const daemon_process *d, const writer writers[MODELS]) {
+    reply r = http_get(d, "/models");
+    expect_status(&r, 200);
+    for (int i = 0; i < MODELS; i++) {
+        bool listed = strstr((char *)r.body, writers[i].id) != NULL;
+        ck_assert_int_eq(listed, writers[i].acknowledged != GONE);
+    }
+    reply_free(&r);
 }
 
 START_TEST(kill_at_any_moment_loses_nothing_that_was_acknowledged) {
-    int kills = getenv("SOAK_KILLS") ? atoi(getenv("SOAK_KILLS")) : SANITIZED ? 3 : 12;
+    int kills = getenv("SOAK_KILLS") ? atoi(getenv("SOAK_KILLS")) : SANITIZED ? 3 : 15;
+    int answers = 0;
     writer writers[MODELS] = {0};
     daemon_process d = start();
     for (int i = 0; i < MODELS; i++) {
         writers[i] = (writer){.model = i, .seed = (unsigned)i + 1};
         ck_assert_int_eq(put(&d, i, "?mode=cpu", writers[i].id), 201);
-        writers[i].acknowledged = writers[i].pending = 1;
+        writers[i].acknowledged = writers[i].pending = NORMALIZED;
     }
     for (int round = 0; round < kills; round++) {
         pthread_t threads[MODELS];
-        atomic_store(&killed, false);
         for (int i = 0; i < MODELS; i++) {
             writers[i].daemon = &d;
             ck_assert_int_eq(pthread_create(&threads[i], NULL, write_until_killed, &writers[i]), 0);
         }
-        usleep((useconds_t)(5000 + rand() % 150000));
+        usleep((useconds_t)(5000 + rand() % 300000));
         kill(d.pid, SIGKILL);
-        atomic_store(&killed, true);
         for (int i = 0; i < MODELS; i++)
             pthread_join(threads[i], NULL);
         ck_assert_int_eq(daemon_wait(&d, 5000), 1000 + SIGKILL);
         unlink(d.log_path);
         d = start();
-        for (int i = 0; i < MODELS; i++) {
-            int state = state_of(&d, writers[i].id);
-            ck_assert_msg(state == writers[i].acknowledged || state == writers[i].pending,
-                          "round %d, model %d: %d; acknowledged %d, asked for %d", round, i, state,
-                          writers[i].acknowledged, writers[i].pending);
-            writers[i].acknowledged = writers[i].pending = state;
-        }
+        for (int i = 0; i < MODELS; i++)
+            check_after_kill(&d, round, &writers[i]);
+        check_list(&d, writers);
     }
-    char command[160];
-    snprintf(command, sizeof command, "test $(ls %s/tmp | wc -l) = 2", folder);
-    ck_assert_int_eq(system(command), 0); /* the running one's, and its lock */
+    for (int i = 0; i < MODELS; i++)
+        answers += writers[i].answers;
+    printf("cases: %d kills of the daemon, %d answers acknowledged\n", kills, answers);
+    ck_assert_int_gt(answers, 2 * kills);
+    run("test $(ls %s/tmp | wc -l) = 2 # %s", ""); /* the running one's, and its lock */
     daemon_stop(&d);
 }
 END_TEST
@@ -475,6 +552,8 @@ int main(void) {
     tcase_add_test(tests, motions_are_kept_too);
     tcase_add_test(tests, damaged_files_are_told_and_mended_by_an_upload);
     tcase_add_test(tests, a_store_that_vanishes_leaves_what_is_in_memory);
+    tcase_add_test(tests, a_store_that_is_removed_is_503_not_empty);
+    tcase_add_test(tests, what_lacks_a_file_comes_back_by_an_upload);
     tcase_add_test(tests, a_full_disk_is_507_and_the_others_go_on);
     tcase_add_test(tests, many_who_want_a_cold_model_load_it_once);
     tcase_add_test(tests, kill_at_any_moment_loses_nothing_that_was_acknowledged);
