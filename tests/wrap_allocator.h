@@ -1,14 +1,16 @@
 /* Counts what a test allocates, and makes the Nth allocation fail.
  *
  * Include it in one test program whose name ends in _memory: the Makefile links those with ld's
- * --wrap, so that malloc, calloc, realloc, aligned_alloc and free of all project code come here;
- * nothing is changed in what is tested. Thread safety: none, one thread only. */
+ * --wrap, so that malloc, calloc, realloc, aligned_alloc, free and open_memstream of all project
+ * code come here; nothing is changed in what is tested. Thread safety: none, one thread only. */
 #ifndef DFM_TESTS_WRAP_ALLOCATOR_H
 #define DFM_TESTS_WRAP_ALLOCATOR_H
 
 #include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 static struct {
     size_t live_count, live_bytes, peak_bytes;
@@ -83,6 +85,44 @@ void *__wrap_realloc(void *old, size_t size) {
 void __wrap_free(void *memory) {
     wrap_remove(memory);
     __real_free(memory);
+}
+
+/* --- open_memstream, whose memory the C library would take past all this ---------------------- */
+
+FILE *__wrap_open_memstream(char **text, size_t *size);
+
+struct wrap_memstream {
+    char **text;
+    size_t *size;
+};
+
+static ssize_t wrap_memstream_write(void *context, const char *bytes, size_t count) {
+    struct wrap_memstream *stream = context;
+    char *grown = __wrap_realloc(*stream->text, *stream->size + count + 1);
+    if (!grown)
+        return 0;
+    memcpy(grown + *stream->size, bytes, count);
+    *stream->size += count;
+    grown[*stream->size] = 0;
+    *stream->text = grown;
+    return (ssize_t)count;
+}
+
+static int wrap_memstream_close(void *context) {
+    __wrap_free(context);
+    return 0;
+}
+
+FILE *__wrap_open_memstream(char **text, size_t *size) {
+    static const cookie_io_functions_t functions = {.write = wrap_memstream_write,
+                                                    .close = wrap_memstream_close};
+    struct wrap_memstream *stream = __wrap_malloc(sizeof *stream);
+    if (!stream)
+        return NULL;
+    *stream = (struct wrap_memstream){text, size};
+    *text = NULL;
+    *size = 0;
+    return fopencookie(stream, "w", functions);
 }
 
 #endif

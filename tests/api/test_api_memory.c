@@ -16,17 +16,20 @@
 /* Check's own macros allocate: they come when all counting is done. */
 
 static dfm_skinners skinners;
+static dfm_skinner_backend batching; /* the CPU skinner where OpenCL's is: asked in batches */
 static dfm_cache *cache;
 static dfm_motion_store *motions;
 static dfm_api *api;
 static uint8_t *bytes;
 static size_t size;
 static char model_path[48];
-static char deform_path[64], bones_path[64], morphs_path[64], materials_path[64], indices_path[64],
-    vertices_path[64];
+static char stats_path[64], deform_path[64], bones_path[64], morphs_path[64], materials_path[64],
+    indices_path[64], vertices_path[64];
 static vmd_writer vmd;
 static char motion_path[48], match_path[64], match_query[64];
 static char play_body[256], stream_body[256];
+static float pose_body[512], matrices_body[1024];
+static size_t pose_bytes, matrices_bytes;
 
 static void *hook_malloc(size_t bytes_wanted) {
     return malloc(bytes_wanted);
@@ -68,7 +71,7 @@ static bool open_api(void) {
         .max_upload_bytes = 1 << 24,
         .max_json_bytes = 1 << 20,
         .max_pose_bytes = 1 << 20,
-        .worker_count = 1,
+        .worker_count = 2,
         .cache = cache,
         .motions = motions,
         .skinners = &skinners,
@@ -83,6 +86,7 @@ static void make_paths(void) {
     dfm_id id;
     dfm_digest(bytes, size, digest, &id);
     snprintf(model_path, sizeof model_path, "/models/%s", id.text);
+    snprintf(stats_path, sizeof stats_path, "%s/stats", model_path);
     snprintf(deform_path, sizeof deform_path, "%s/deform", model_path);
     snprintf(bones_path, sizeof bones_path, "%s/bones", model_path);
     snprintf(morphs_path, sizeof morphs_path, "%s/morphs", model_path);
@@ -111,20 +115,40 @@ static void make_motion(void) {
              id.text);
 }
 
+/* Binary poses of a model at rest. */
+static void make_poses(const dfm_pmx *pmx) {
+    pose_bytes = sizeof *pose_body * (7 * (size_t)pmx->bone_count + pmx->morph_count);
+    matrices_bytes = sizeof *matrices_body * 12 * (size_t)pmx->bone_count;
+    ck_assert(pose_bytes <= sizeof pose_body && matrices_bytes <= sizeof matrices_body);
+    for (uint32_t i = 0; i < pmx->bone_count; i++) {
+        pose_body[7 * i + 3] = 1;
+        for (int k = 0; k < 3; k++)
+            matrices_body[12 * i + 5 * (uint32_t)k] = 1;
+    }
+}
+
+static void open_skinners(void) {
+    dfm_skinner_options options = {.worker_count = 2};
+    ck_assert_int_eq(dfm_skinner_open(&dfm_skinner_cpu, &options, &skinners.cpu, NULL), DFM_OK);
+    ck_assert_int_eq(dfm_skinner_open(&dfm_skinner_cpu, &options, &skinners.opencl, NULL), DFM_OK);
+    batching = dfm_skinner_cpu;
+    batching.batches = true;
+    skinners.opencl->backend = &batching;
+}
+
 static void setup(void) {
     dfm_arena arena = {0};
     dfm_error error = {0};
     cJSON_InitHooks(&(cJSON_Hooks){hook_malloc, hook_free});
     dfm_pmx odd = model_odd(&arena, 2.1f, DFM_TEXT_UTF16LE);
     bytes = model_bytes(&odd, NULL, &size);
+    make_poses(&odd);
     dfm_arena_free(&arena);
     make_paths();
     make_motion();
-    snprintf(skinners.opencl_unavailable, sizeof skinners.opencl_unavailable, "none");
-    dfm_skinner_options options = {.worker_count = 1};
+    open_skinners();
     dfm_cache_options cache_options = {
         .budget_bytes = 1 << 26, .limits = dfm_pmx_default_limits, .skinners = &skinners};
-    ck_assert_int_eq(dfm_skinner_open(&dfm_skinner_cpu, &options, &skinners.cpu, &error), DFM_OK);
     ck_assert_int_eq(dfm_cache_create(&cache_options, &cache, &error), DFM_OK);
     ck_assert_int_eq(dfm_motion_store_create(1 << 26, &motions, &error), DFM_OK);
     ck_assert(open_api());
@@ -135,6 +159,8 @@ static void teardown(void) {
     dfm_cache_free(cache);
     dfm_motion_store_free(motions);
     dfm_skinner_close(skinners.cpu);
+    skinners.opencl->backend = &dfm_skinner_cpu;
+    dfm_skinner_close(skinners.opencl);
     free(bytes);
     cJSON_InitHooks(NULL);
 }
@@ -144,6 +170,9 @@ typedef struct ask {
     const char *path, *query, *body;
     bool upload; /* of the model, or, to /motions, of the motion */
     const char *content_type;
+    const char *if_match;
+    const void *binary; /* in place of `body` */
+    size_t binary_bytes;
 } ask;
 
 static dfm_api_response send_ask(const ask *what) {
@@ -152,6 +181,11 @@ static dfm_api_response send_ask(const ask *what) {
     request.headers.content_type = what->content_type;
     request.body = (const uint8_t *)what->body;
     request.body_bytes = what->body ? strlen(what->body) : 0;
+    request.headers.if_match = what->if_match;
+    if (what->binary) {
+        request.body = what->binary;
+        request.body_bytes = what->binary_bytes;
+    }
     if (what->upload) {
         bool is_motion = strcmp(what->path, "/motions") == 0;
         request.body = is_motion ? vmd.bytes : bytes;
@@ -248,12 +282,15 @@ START_TEST(every_route_answers_when_memory_runs_out) {
         {{.method = DFM_METHOD_GET, .path = "/"}, 200},
         {{.method = DFM_METHOD_GET, .path = "/livez"}, 200},
         {{.method = DFM_METHOD_GET, .path = "/openapi.yaml"}, 200},
+        {{.method = DFM_METHOD_GET, .path = "/metrics"}, 200},
         {{.method = DFM_METHOD_GET, .path = "/nothing"}, 404},
         {{.method = DFM_METHOD_POST, .path = "/models", .upload = true}, 201},
         {{.method = DFM_METHOD_GET, .path = "/models"}, 200},
         {{.method = DFM_METHOD_GET, .path = model_path}, 200},
         {{.method = DFM_METHOD_PATCH, .path = model_path, .body = "{\"sdef\":false}"}, 200},
         {{.method = DFM_METHOD_PATCH, .path = model_path, .body = "{\"sdef\":1}"}, 422},
+        {{.method = DFM_METHOD_PATCH, .path = model_path, .body = "{}", .if_match = "\"x\""}, 412},
+        {{.method = DFM_METHOD_GET, .path = stats_path}, 200},
         {{.method = DFM_METHOD_DELETE, .path = model_path}, 204},
         {{.method = DFM_METHOD_GET, .path = indices_path}, 200},
         {{.method = DFM_METHOD_GET, .path = vertices_path}, 200},
@@ -271,6 +308,33 @@ START_TEST(every_route_answers_when_memory_runs_out) {
         {{.method = DFM_METHOD_POST, .path = deform_path, .body = play_body}, 200},
         {{.method = DFM_METHOD_POST, .path = deform_path, .query = "format=mdd", .body = play_body},
          200},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .query = "format=pc2", .body = play_body},
+         200},
+        {{.method = DFM_METHOD_POST,
+          .path = deform_path,
+          .query = "attributes=position,normal,uv,uv1,edge_scale&layout=planar&components=f16",
+          .body = "{\"poses\":[" POSE ",{}]}"},
+         200},
+        {{.method = DFM_METHOD_POST, .path = deform_path, .query = "output=bones", .body = POSE},
+         200},
+        {{.method = DFM_METHOD_POST,
+          .path = deform_path,
+          .content_type = "application/x-deformd-pose",
+          .binary = pose_body,
+          .binary_bytes = pose_bytes},
+         200},
+        {{.method = DFM_METHOD_POST,
+          .path = deform_path,
+          .content_type = "application/x-deformd-matrices",
+          .binary = matrices_body,
+          .binary_bytes = matrices_bytes},
+         200},
+        {{.method = DFM_METHOD_POST,
+          .path = deform_path,
+          .content_type = "application/x-deformd-matrices",
+          .binary = matrices_body,
+          .binary_bytes = matrices_bytes - 1},
+         422},
         {{.method = DFM_METHOD_POST,
           .path = deform_path,
           .query = "output=bones&format=json",
@@ -309,6 +373,109 @@ START_TEST(lists_answer_when_memory_runs_out) {
 }
 END_TEST
 
+typedef struct stream_outcome {
+    bool ready, reached, good, says_less;
+    char said[128];
+} stream_outcome;
+
+/* A block of a stream, by a worker that has had none yet, with the Nth allocation failing; where it
+ * fails, the next block too. */
+static stream_outcome render_failing_at(size_t n) {
+    const ask what = {.method = DFM_METHOD_POST, .path = deform_path, .body = stream_body};
+    stream_outcome o = {.ready = upload()};
+    dfm_api_response response = send_ask(&what);
+    dfm_api_stream *stream = response.stream;
+    uint8_t *block = stream ? aligned_alloc(64, (stream->block_bytes + 63) / 64 * 64) : NULL;
+    const char *why = "";
+    o.ready = o.ready && block;
+    if (block) {
+        wrap_reset(n);
+        o.good = stream->render(stream, 0, 1, block, &why);
+        o.reached = wrap.calls >= n;
+        snprintf(o.said, sizeof o.said, "%s", why);
+        wrap_reset(1);
+        o.says_less = !o.good && !stream->render(stream, 1, 1, block, &why) && why[0];
+        wrap_reset(0);
+    }
+    free(block);
+    dfm_api_response_free(&response);
+    return o;
+}
+
+START_TEST(a_stream_that_runs_out_of_memory_says_so_and_leaks_nothing) {
+    ck_assert(upload());
+    stream_outcome o = {.reached = true};
+    size_t n = 0;
+    while (o.reached) {
+        bool good = start_anew();
+        size_t live = wrap.live_count;
+        o = render_failing_at(++n);
+        good = good && start_anew();
+        size_t leaked = wrap.live_count - live;
+        ck_assert(good && o.ready);
+        ck_assert_int_eq(o.good, !o.reached);
+        if (o.reached)
+            ck_assert_msg(strncmp(o.said, "frame ", 6) == 0 && strstr(o.said, "memory"), "%s",
+                          o.said);
+        ck_assert_int_eq(o.says_less, o.reached);
+        ck_assert_msg(leaked == 0, "allocation %zu leaks", n);
+    }
+    ck_assert_uint_gt(n, 5);
+}
+END_TEST
+
+START_TEST(a_service_that_has_no_memory_is_none) {
+    bool made = false;
+    size_t n = 0;
+    dfm_api_free(api);
+    while (!made) {
+        size_t live = wrap.live_count;
+        wrap_reset(++n);
+        made = open_api();
+        bool reached = wrap.calls >= n;
+        wrap_reset(0);
+        dfm_api_free(api);
+        size_t leaked = wrap.live_count - live;
+        api = NULL;
+        ck_assert_uint_eq(leaked, 0);
+        ck_assert_int_eq(made, !reached);
+    }
+    ck_assert_uint_gt(n, 4);
+}
+END_TEST
+
+START_TEST(tokens_stay_as_they_are_when_memory_runs_out) {
+    static const char first[] = "admin 0123456789abcdef\n", next[] = "admin fedcba9876543210\n";
+    static const char header[] = "Bearer 0123456789abcdef";
+    dfm_access_counts counts;
+    char message[128];
+    wrap_reset(1);
+    dfm_access *none = dfm_access_create();
+    wrap_reset(0);
+    ck_assert_ptr_null(none);
+    dfm_access *access = dfm_access_create();
+    ck_assert(access &&
+              dfm_access_load(access, first, strlen(first), &counts, message, sizeof message));
+    size_t n = 0;
+    for (bool loaded = false; !loaded;) {
+        size_t live = wrap.live_count;
+        wrap_reset(++n);
+        loaded = dfm_access_load(access, next, strlen(next), &counts, message, sizeof message);
+        bool reached = wrap.calls >= n;
+        wrap_reset(0);
+        size_t leaked = wrap.live_count - live;
+        ck_assert_uint_eq(leaked, 0);
+        ck_assert_int_eq(loaded, !reached);
+        ck_assert_int_eq(dfm_access_check(access, header, DFM_SCOPE_ADMIN),
+                         loaded ? DFM_ACCESS_UNKNOWN : DFM_ACCESS_GRANTED);
+        if (!loaded)
+            ck_assert_ptr_nonnull(strstr(message, "memory"));
+    }
+    ck_assert_uint_gt(n, 1);
+    dfm_access_free(access);
+}
+END_TEST
+
 START_TEST(a_deform_in_steady_state_allocates_only_its_result) {
     static const ask what = {.method = DFM_METHOD_POST, .path = deform_path, .body = POSE};
     ck_assert(upload());
@@ -331,6 +498,9 @@ int main(void) {
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, every_route_answers_when_memory_runs_out);
     tcase_add_test(tests, lists_answer_when_memory_runs_out);
+    tcase_add_test(tests, a_stream_that_runs_out_of_memory_says_so_and_leaks_nothing);
+    tcase_add_test(tests, a_service_that_has_no_memory_is_none);
+    tcase_add_test(tests, tokens_stay_as_they_are_when_memory_runs_out);
     tcase_add_test(tests, a_deform_in_steady_state_allocates_only_its_result);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
