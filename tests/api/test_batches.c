@@ -23,13 +23,25 @@ static dfm_skinner_backend counting;
 static const dfm_skinner_backend *counted;
 static size_t runs, run_jobs[RUNS_MAX];
 static uint32_t run_takes_ms;
+static size_t failing_run; /* the run of a request that fails, from 1; 0: none */
+static bool binds_fail;
 
 static dfm_status count_run(dfm_skinner *self, dfm_skin_binding *binding, uint32_t worker,
                             const dfm_skin_job *jobs, size_t job_count, dfm_error *error) {
     ck_assert_uint_lt(runs, RUNS_MAX);
     run_jobs[runs++] = job_count;
+    if (runs == failing_run)
+        return dfm_fail(error, DFM_ERROR_BACKEND, "opencl", -1, -1, "the device is gone");
     nanosleep(&(struct timespec){.tv_nsec = run_takes_ms * 1000000L}, NULL);
     return counted->run(self, binding, worker, jobs, job_count, error);
+}
+
+static dfm_status bind_or_fail(dfm_skinner *self, const dfm_skin_bind *data,
+                               dfm_skin_binding **binding, dfm_error *error) {
+    if (!binds_fail)
+        return counted->bind(self, data, binding, error);
+    *binding = NULL;
+    return dfm_fail(error, DFM_ERROR_BACKEND, "opencl", -1, -1, "the device is full");
 }
 
 /* OpenCL where there is a driver, else the CPU skinner in its place: who asks for what is the same.
@@ -46,6 +58,7 @@ static void open_counting(void) {
     counting = *counted;
     counting.batches = true;
     counting.run = count_run;
+    counting.bind = bind_or_fail;
     skinner->backend = &counting;
     house.skinners.opencl = skinner;
 }
@@ -66,11 +79,13 @@ static void use_grid(uint32_t vertex_count) {
 }
 
 static void setup(void) {
+    binds_fail = false;
     api_house_open(&house, 0);
     open_counting();
     use_grid(VERTICES);
     runs = 0;
     run_takes_ms = 0;
+    failing_run = 0;
     far_pose = UINT_MAX;
 }
 
@@ -242,6 +257,70 @@ START_TEST(a_pose_that_fails_among_others_is_named) {
 }
 END_TEST
 
+/* --- a device that fails ---------------------------------------------------------------------- */
+
+static void expect_failures(unsigned count) {
+    char line[64];
+    snprintf(line, sizeof line, "\ndeformd_backend_failures_total %u\n", count);
+    api_answer answer = api_send(&house, &(api_ask){.method = DFM_METHOD_GET, .path = "/metrics"});
+    ck_assert_msg(strstr(answer.body, line), "no %s", line);
+    api_answer_free(&answer);
+}
+
+START_TEST(a_launch_that_fails_is_told_and_counted) {
+    char *body = poses_body(20);
+    expect_failures(0);
+    failing_run = 2;
+    api_answer answer = deform(NULL, body, NULL);
+    ck_assert_int_eq(answer.status, 503);
+    ck_assert_str_eq(api_problem(&answer), "backend-failed");
+    ck_assert_ptr_nonnull(api_header(&answer, "Retry-After"));
+    ck_assert_ptr_nonnull(strstr(api_string(&answer, "detail"), "the device is gone"));
+    api_answer_free(&answer);
+    expect_failures(1);
+    failing_run = 0;
+    answer = deform(NULL, body, NULL);
+    ck_assert_int_eq(answer.status, 200);
+    api_answer_free(&answer);
+    expect_failures(1);
+    free(body);
+}
+END_TEST
+
+START_TEST(a_launch_that_fails_cuts_its_stream) {
+    char *body = poses_body(100);
+    failing_run = 3;
+    api_answer answer = deform(NULL, body, NULL);
+    ck_assert_int_eq(answer.status, 200);
+    ck_assert(answer.streamed);
+    ck_assert_msg(strstr(answer.cut, "the device is gone"), "%s", answer.cut);
+    api_answer_free(&answer);
+    expect_failures(1);
+    free(body);
+}
+END_TEST
+
+START_TEST(an_upload_to_a_device_that_fails_is_told_and_counted) {
+    size_t size;
+    grid_options options = grid_default_options(50, 2);
+    dfm_pmx other = model_grid(&arena, &options);
+    uint8_t *bytes = model_bytes(&other, NULL, &size);
+    const api_ask ask = {
+        .method = DFM_METHOD_POST, .path = "/models", .body = bytes, .body_bytes = size};
+    binds_fail = true;
+    api_answer answer = api_send(&house, &ask);
+    ck_assert_int_eq(answer.status, 503);
+    ck_assert_str_eq(api_problem(&answer), "backend-failed");
+    api_answer_free(&answer);
+    expect_failures(1);
+    binds_fail = false;
+    answer = api_send(&house, &ask);
+    ck_assert_int_eq(answer.status, 201);
+    api_answer_free(&answer);
+    free(bytes);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("batches");
     TCase *tests = tcase_create("all");
@@ -254,6 +333,9 @@ int main(void) {
     tcase_add_loop_test(tests, large_frames_are_launched_in_smaller_numbers, 0, 3);
     tcase_add_test(tests, a_deadline_that_passes_in_a_launch_leaves_the_next_undone);
     tcase_add_test(tests, a_pose_that_fails_among_others_is_named);
+    tcase_add_test(tests, a_launch_that_fails_is_told_and_counted);
+    tcase_add_test(tests, a_launch_that_fails_cuts_its_stream);
+    tcase_add_test(tests, an_upload_to_a_device_that_fails_is_told_and_counted);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

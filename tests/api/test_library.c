@@ -536,6 +536,38 @@ START_TEST(an_etag_that_another_process_gave_is_known_at_once) {
 }
 END_TEST
 
+START_TEST(an_etag_that_is_right_must_still_be_at_the_change) {
+    char etag[96];
+    ck_assert_int_eq(put_model("mode=cpu"), 201);
+    etag_of(path, etag);
+    fake_store_meanwhile(fake, 2, set_raw_elsewhere); /* between the look and the change */
+    ck_assert_int_eq(send_if_match(DFM_METHOD_DELETE, path, etag, NULL), 412);
+    ck_assert_uint_eq(fake_store_items(fake), 1);
+    etag_of(path, etag);
+    fake_store_meanwhile(fake, 2, upload_anew_elsewhere);
+    ck_assert_int_eq(send_if_match(DFM_METHOD_PATCH, path, etag, "{\"sdef\":false}"), 412);
+    ck_assert_str_eq(field("created"), "2001-09-09T01:46:40Z");
+    etag_of(path, etag);
+    fake_store_meanwhile(fake, 2, drop_elsewhere);
+    ck_assert_int_eq(send_if_match(DFM_METHOD_DELETE, path, etag, NULL), 404);
+}
+END_TEST
+
+/* Half of a digest is the id: another file with the same half is none of the same id. */
+START_TEST(another_file_of_the_same_id_is_a_conflict) {
+    char problem[64];
+    ck_assert_int_eq(put_model("mode=cpu"), 201);
+    char *about = strdup(fake_store_about(fake, id));
+    char *digest = strstr(about, id);
+    digest[DFM_ID_DIGITS] = digest[DFM_ID_DIGITS] == '0' ? '1' : '0';
+    fake_store_set_about(fake, id, about);
+    free(about);
+    restart(1000000);
+    ck_assert_int_eq(ask(DFM_METHOD_POST, "/models", "mode=cpu", bytes, size, problem), 409);
+    ck_assert_str_eq(problem, "id-conflict");
+}
+END_TEST
+
 /* --- memory ------------------------------------------------------------------------------------
  */
 
@@ -787,6 +819,8 @@ int main(void) {
     tcase_add_test(tests, a_change_of_what_is_removed_meanwhile_is_404);
     tcase_add_test(tests, what_was_removed_and_uploaded_again_elsewhere_is_that);
     tcase_add_test(tests, an_etag_that_another_process_gave_is_known_at_once);
+    tcase_add_test(tests, an_etag_that_is_right_must_still_be_at_the_change);
+    tcase_add_test(tests, another_file_of_the_same_id_is_a_conflict);
     tcase_add_test(tests, what_had_to_leave_memory_comes_back);
     tcase_add_test(tests, a_stored_model_over_the_limits_of_today_says_so);
     tcase_add_test(tests, who_must_not_wait_does_not);
