@@ -19,10 +19,6 @@ cJSON *dfm_doc_object(dfm_doc *doc) {
     return note(doc, cJSON_CreateObject());
 }
 
-cJSON *dfm_doc_array(dfm_doc *doc) {
-    return note(doc, cJSON_CreateArray());
-}
-
 cJSON *dfm_doc_add(dfm_doc *doc, cJSON *parent, const char *key, cJSON *item) {
     note(doc, item);
     cJSON_bool added = !doc->failed && (key ? cJSON_AddItemToObjectCS(parent, key, item)

@@ -17,7 +17,6 @@ typedef struct dfm_doc {
 } dfm_doc;
 
 cJSON *dfm_doc_object(dfm_doc *doc);
-cJSON *dfm_doc_array(dfm_doc *doc);
 
 /* Adds an item to an object under a static key, or, with a NULL key, to an array; takes it over.
  * Returns the item, or NULL where the document has failed. */
