@@ -303,6 +303,15 @@ START_TEST(wrong_bodies_are_400_or_422_with_help) {
     ck_assert(cJSON_GetObjectItemCaseSensitive(answer.json, "limit")->valuedouble ==
               (POSE_BONES * 7 + POSE_MORPHS) * 4);
     expect(answer, 422, "invalid-length");
+    float poses[2][POSE_BONES * 7 + POSE_MORPHS] = {{0}};
+    for (int i = 0; i < 2 * POSE_BONES; i++)
+        poses[i / POSE_BONES][i % POSE_BONES * 7 + 3] = 1;
+    poses[1][5] = NAN;
+    answer = deform_binary("application/x-deformd-pose", poses, sizeof poses);
+    ck_assert(cJSON_GetObjectItemCaseSensitive(answer.json, "item")->valuedouble == 1);
+    ck_assert(cJSON_GetObjectItemCaseSensitive(answer.json, "offset")->valuedouble ==
+              sizeof poses[0] + 5 * sizeof(float));
+    expect(answer, 422, "invalid-pose");
 }
 END_TEST
 

@@ -33,6 +33,12 @@ START_TEST(the_index_tells_version_skinners_and_limits) {
     ck_assert(cJSON_GetObjectItemCaseSensitive(limits, "max_json_bytes")->valuedouble == 1 << 20);
     ck_assert(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(limits, "max_result_bytes")));
     api_answer_free(&answer);
+    house.config.max_result_bytes = 1 << 30;
+    api_house_reopen(&house);
+    answer = get("/");
+    limits = cJSON_GetObjectItemCaseSensitive(answer.json, "limits");
+    ck_assert(cJSON_GetObjectItemCaseSensitive(limits, "max_result_bytes")->valuedouble == 1 << 30);
+    api_answer_free(&answer);
 }
 END_TEST
 

@@ -132,6 +132,17 @@ START_TEST(a_skinner_without_workers_does_not_open) {
 }
 END_TEST
 
+START_TEST(a_cpu_kernel_of_an_unknown_name_does_not_open) {
+    const dfm_skinner_options options = {.worker_count = 1, .simd = "abacus"};
+    dfm_error error = {0};
+    dfm_skinner *none = (dfm_skinner *)1;
+    ck_assert_int_eq(dfm_skinner_open(&dfm_skinner_cpu, &options, &none, &error),
+                     DFM_ERROR_ARGUMENT);
+    ck_assert_ptr_null(none);
+    ck_assert_ptr_nonnull(strstr(error.info, "abacus"));
+}
+END_TEST
+
 START_TEST(a_model_without_vertices_deforms_to_nothing) {
     skinner = skin_open_backend(_i, "no vertices");
     if (!skinner)
@@ -366,6 +377,7 @@ int main(void) {
     tcase_add_loop_test(tests, an_output_that_is_not_wanted_is_not_written, 0,
                         skin_backend_count());
     tcase_add_loop_test(tests, a_skinner_without_workers_does_not_open, 0, skin_backend_count());
+    tcase_add_test(tests, a_cpu_kernel_of_an_unknown_name_does_not_open);
     tcase_add_loop_test(tests, a_model_without_vertices_deforms_to_nothing, 0,
                         skin_backend_count());
     tcase_add_loop_test(tests, a_pose_that_leaves_single_precision_is_the_callers_error, 0,
