@@ -28,7 +28,8 @@
 static int fail_at, fail_with; /* the call that fails, from 1; 0: none */
 static atomic_int calls;
 static int open_fails_with, lock_fails_with; /* each openat, each lock; 0: none */
-static void (*before_unlink)(int in);        /* NULL: nothing */
+/* NULL: nothing. */
+static void (*before_unlink)(int in, const char *name, int flags);
 
 /* A letter for each call that went well, where one thread is watched: mkdirat, write, sync, rename.
  */
@@ -92,7 +93,7 @@ int __real_unlinkat(int in, const char *name, int flags);
 int __wrap_unlinkat(int in, const char *name, int flags);
 int __wrap_unlinkat(int in, const char *name, int flags) {
     if (before_unlink)
-        before_unlink(in);
+        before_unlink(in, name, flags);
     return __real_unlinkat(in, name, flags);
 }
 int __real_openat(int in, const char *name, int flags, ...);
@@ -859,10 +860,34 @@ START_TEST(living_processes_keep_their_folders) {
 }
 END_TEST
 
+/* As another process that had the item open when it was taken away, and now puts a file in. */
+static void put_file_in_once(int in, const char *name, int flags) {
+    if (flags != AT_REMOVEDIR)
+        return;
+    before_unlink = NULL;
+    int item = __real_openat(in, name, O_RDONLY | O_DIRECTORY, 0);
+    ck_assert_int_ge(item, 0);
+    int fd = __real_openat(item, "about.json", O_WRONLY | O_CREAT, 0666);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    close(item);
+}
+
+START_TEST(what_is_put_into_an_item_while_it_is_removed_goes_too) {
+    put_well(&store, 1, "{}", true);
+    before_unlink = put_file_in_once;
+    ck_assert_int_eq(remove_item(&store, 1), DFM_OK);
+    ck_assert(before_unlink == NULL); /* it did */
+    ck_assert_uint_eq(count_leftovers(), 0);
+    expect_no_item(&store, 1);
+}
+END_TEST
+
 static int removals;
 
 /* As a process that starts just now: its lock is there, and it is about to take it. */
-static void try_to_take_lock(int in) {
+static void try_to_take_lock(int in, const char *name, int flags) {
+    (void)name, (void)flags;
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int fd = __real_openat(in, "abc.lock", O_RDWR | O_CLOEXEC, 0);
     if (fd < 0)
@@ -908,6 +933,7 @@ int main(void) {
     tcase_add_test(tests, threads_and_processes_share_a_folder);
     tcase_add_test(tests, kill_at_any_moment_loses_nothing_and_leaves_nothing_unreadable);
     tcase_add_test(tests, living_processes_keep_their_folders);
+    tcase_add_test(tests, what_is_put_into_an_item_while_it_is_removed_goes_too);
     tcase_add_test(tests, who_cleans_up_holds_the_lock_until_it_is_gone);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
