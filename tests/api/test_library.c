@@ -388,6 +388,34 @@ START_TEST(lists_are_of_the_store) {
 }
 END_TEST
 
+/* Its document is too large to stand beside it. */
+START_TEST(a_model_of_many_words_is_listed_too) {
+    enum { WORDS_BYTES = 100000 };
+    static char words[WORDS_BYTES + 1];
+    char long_id[DFM_ID_DIGITS + 1];
+    dfm_arena arena = {0};
+    grid_options options = grid_default_options(100, 3);
+    dfm_pmx pmx = model_grid(&arena, &options);
+    memset(words, 'w', WORDS_BYTES);
+    pmx.comment = model_text(words);
+    size_t long_size;
+    uint8_t *long_bytes = model_bytes(&pmx, NULL, &long_size);
+    dfm_arena_free(&arena);
+    api_upload(&house, long_bytes, long_size, long_id);
+    free(long_bytes);
+    ck_assert_uint_lt(strlen(fake_store_about(fake, long_id)), 1000);
+    restart(1000000);
+    api_answer answer = api_send(&house, &(api_ask){.method = DFM_METHOD_GET, .path = "/models"});
+    const cJSON *models = cJSON_GetObjectItem(answer.json, "models");
+    ck_assert_int_eq(cJSON_GetArraySize(models), 1);
+    const cJSON *model = cJSON_GetArrayItem(models, 0);
+    ck_assert_str_eq(cJSON_GetObjectItem(model, "id")->valuestring, long_id);
+    ck_assert_uint_eq(strlen(cJSON_GetObjectItem(model, "comment")->valuestring), WORDS_BYTES);
+    api_answer_free(&answer);
+    ck_assert_uint_eq(fake_store_count(fake).reads, 1); /* it had to be loaded */
+}
+END_TEST
+
 START_TEST(strict_mode_holds_for_what_is_stored) {
     ck_assert_int_eq(put_model("mode=gpu"), 201);
     restart(1000000);
@@ -810,6 +838,7 @@ int main(void) {
     tcase_add_test(tests, many_at_a_time_load_once);
     tcase_add_test(tests, an_etag_guards_changes_by_others_too);
     tcase_add_test(tests, lists_are_of_the_store);
+    tcase_add_test(tests, a_model_of_many_words_is_listed_too);
     tcase_add_test(tests, strict_mode_holds_for_what_is_stored);
     tcase_add_test(tests, an_upload_is_seen_when_it_is_stored);
     tcase_add_test(tests, settings_of_an_upload_that_fails_are_not_seen);
