@@ -383,6 +383,25 @@ START_TEST(angles_taken_apart_and_put_together_are_the_same_turn) {
 }
 END_TEST
 
+/* The axis in the middle at 90 degrees: the other two are one. */
+START_TEST(angles_of_a_turn_that_has_one_axis_twice_are_the_same_turn) {
+    static const float wide = 7;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        dfm_pmx_ik_link link = {.bone = 0,
+                                .has_limits = 1,
+                                .limit_min = {-wide, -wide, -wide},
+                                .limit_max = {wide, wide, wide}};
+        open_arm(1, 180, &link);
+        rig_axis_angle(rig.pose.bones[0].rotation, sign, 0, 0, 90);
+        move(2, -1, 0, -2); /* a quarter turn about y */
+        ck_assert(rig_fixture_solve(&rig));
+        rig_expect_rotation(&rig, 0, (double[]){sign * .5, .5, sign * -.5, .5}, 1e-9);
+        rig_expect_position(&rig, 1, 0, 0, -1, 1e-9);
+        rig_fixture_close(&rig);
+    }
+}
+END_TEST
+
 START_TEST(fixed_axis_link_turns_about_its_axis_only) {
     dfm_pmx_ik_link link = {.bone = 0};
     dfm_pmx_bone bones[] = {
@@ -758,6 +777,7 @@ int main(void) {
     tcase_add_test(tests, all_limits_zero_locks_the_link);
     tcase_add_test(tests, limits_on_two_axes_hold_each);
     tcase_add_test(tests, angles_taken_apart_and_put_together_are_the_same_turn);
+    tcase_add_test(tests, angles_of_a_turn_that_has_one_axis_twice_are_the_same_turn);
     tcase_add_test(tests, fixed_axis_link_turns_about_its_axis_only);
     tcase_add_test(tests, fixed_axis_of_a_knee_keeps_the_limits);
     tcase_add_test(tests, ik_is_switched_off_by_its_bone);
