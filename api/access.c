@@ -51,9 +51,18 @@ static void digest_of(const char *text, size_t size, uint8_t digest[DFM_DIGEST_B
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-/* RFC 6750, b64token. */
-static const char token_characters[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
+/* RFC 6750, b64token: these, and '=' at its end. */
+static bool is_b64token(const char *text, size_t size) {
+    static const char characters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/";
+    size_t length = 0;
+    while (length < size && memchr(characters, text[length], sizeof characters - 1))
+        length++;
+    bool begun = length > 0;
+    while (length < size && text[length] == '=')
+        length++;
+    return begun && length == size;
+}
 
 /* What is wrong with a line; NULL: nothing. *size is 0 where the line holds no token. */
 static const char *read_line(const char *line, const char *end, dfm_scope *scope, const char **text,
@@ -86,10 +95,9 @@ static const char *read_line(const char *line, const char *end, dfm_scope *scope
         return "the token is shorter than 16 characters";
     if (*size > DFM_TOKEN_MAX_BYTES)
         return "the token is longer than 256 characters";
-    for (size_t i = 0; i < *size; i++)
-        if (!line[i] || !strchr(token_characters, line[i]))
-            return "the token has a character other than letters, digits and -._~+/=";
-    return NULL;
+    return is_b64token(line, *size) ? NULL
+                                    : "the token has a character other than letters, digits and "
+                                      "-._~+/, with = at the end only";
 }
 
 static bool is_known(const token *tokens, size_t count, const uint8_t digest[DFM_DIGEST_BYTES]) {

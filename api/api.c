@@ -78,7 +78,7 @@ static bool admit_path(dfm_api_request *request, char allow[64], dfm_problem *pr
     return false;
 }
 
-/* False: *problem, and response headers that say what is wanted are for refuse_access. */
+/* False: *problem; add_challenge says to the client what is wanted. */
 static bool admit_access(const dfm_api *api, const dfm_api_request *request, dfm_problem *problem) {
     dfm_scope scope = request->route->scope;
     if (request->route->handle == dfm_service_metrics && !api->config.metrics_token)
@@ -259,7 +259,7 @@ dfm_admission dfm_api_admit(const dfm_api *api, dfm_api_request *request, int64_
     dfm_request_id_choose(request);
     request->deadline_ns = 0;
     response->account = (dfm_account){0};
-    request->cors_origin = dfm_cors_allowed(api->config.cors_origins, request->headers.origin);
+    dfm_cors_look(api->config.cors_origins, request);
     if (dfm_cors_is_preflight(request)) {
         dfm_cors_answer(request, dfm_route_find(request->method, request->path).allow, response);
         return (dfm_admission){.answered = true};

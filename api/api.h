@@ -100,6 +100,7 @@ typedef struct dfm_api_request {
     const char *query; /* percent-encoded as sent, without '?'; NULL or "" = none */
     dfm_api_headers headers;
     const char *cors_origin; /* set by admit: what Access-Control-Allow-Origin says; NULL = none */
+    bool cors_varies;        /* set by admit: it would say something else to another page */
     /* Set by admit: the client's where it is sane, or a new one. */
     char request_id[DFM_API_REQUEST_ID_BYTES + 1];
     const uint8_t *body; /* after multipart was taken apart; NULL and 0 = none */

@@ -49,8 +49,7 @@ void dfm_response_begin(dfm_api_response *response, const dfm_api_request *reque
     }
     dfm_response_header(response, "X-Request-Id", "%s", id);
     dfm_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (request->cors_origin)
-        dfm_cors_add_headers(request, response);
+    dfm_cors_add_headers(request, response);
 }
 
 void dfm_response_header(dfm_api_response *response, const char *name, const char *format, ...) {

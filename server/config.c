@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/cors.h"
 #include "core/cache.h"
 
 typedef enum option_type {
@@ -48,12 +49,12 @@ static const option options[] = {
      .value = "FILE",
      .help = "bearer tokens with their scopes, read again at SIGHUP; none = everybody may do "
              "everything"},
-    {.name = "metrics-token",
+    {.name = "metrics-open",
      .type = OPTION_SWITCH,
-     .offset = FIELD(metrics_token),
-     .initial = "false",
+     .offset = FIELD(metrics_open),
+     .initial = "true",
      .value = "",
-     .help = "/metrics takes a token, too"},
+     .help = "with --token-file: /metrics needs no token; =false: it takes one of either scope"},
     {.name = "cors-origin",
      .type = OPTION_TEXT,
      .offset = FIELD(cors_origin),
@@ -533,6 +534,30 @@ static bool set_from_environment(dfm_config *config, char *const *environment, g
     return true;
 }
 
+/* Who sets one of these believes the door to be locked. */
+static bool refuse_token_variables(char *const *environment, char *message) {
+    static const char *const names[] = {"DEFORMD_TOKEN", "DEFORMD_TOKENS"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = find_variable(environment, names[i]);
+        if (!text || !text[0])
+            continue;
+        snprintf(message, DFM_CONFIG_MESSAGE_BYTES,
+                 "%s: tokens are not taken from the environment: DEFORMD_TOKEN_FILE names a file "
+                 "of them",
+                 names[i]);
+        return false;
+    }
+    return true;
+}
+
+static bool check_origins(const dfm_config *config, char *message) {
+    char why[256];
+    if (dfm_cors_check(config->cors_origin, why, sizeof why))
+        return true;
+    snprintf(message, DFM_CONFIG_MESSAGE_BYTES, "--cors-origin: %s", why);
+    return false;
+}
+
 static const option *find_option(const char *name, size_t length) {
     for (size_t i = 0; i < OPTION_COUNT_TOTAL; i++)
         if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
@@ -557,6 +582,18 @@ static int take_healthcheck(dfm_config *config, char *const *arguments, int left
     return told ? 2 : 1;
 }
 
+/* Without what stands behind '=', which may be a secret. */
+static int fail_unknown(const char *argument, char *message) {
+    int length = (int)strcspn(argument, "=");
+    bool of_tokens = memmem(argument, (size_t)length, "token", 5) != NULL;
+    snprintf(message, DFM_CONFIG_MESSAGE_BYTES,
+             of_tokens ? "%.*s: tokens do not belong on a command line, where others see them: "
+                         "--token-file names a file of them"
+                       : "%.*s: no such flag (--help lists them all)",
+             length < 100 ? length : 100, argument);
+    return 0;
+}
+
 /* One argument, with the one behind it where it is the value. Returns how many were used; 0: wrong.
  */
 static int take_argument(dfm_config *config, char *const *arguments, int left, given_options given,
@@ -574,18 +611,8 @@ static int take_argument(dfm_config *config, char *const *arguments, int left, g
         length = strcspn(argument + 2, "=");
         o = find_option(argument + 2, length);
     }
-    if (!o && strncmp(argument, "--token", 7) == 0) {
-        snprintf(message, DFM_CONFIG_MESSAGE_BYTES,
-                 "%.*s: tokens do not belong on a command line, where others see them: "
-                 "--token-file names a file of them",
-                 (int)strcspn(argument, "="), argument);
-        return 0;
-    }
-    if (!o) {
-        snprintf(message, DFM_CONFIG_MESSAGE_BYTES, "%.100s: no such flag (--help lists them all)",
-                 argument);
-        return 0;
-    }
+    if (!o)
+        return fail_unknown(argument, message);
     origin from = flag_of(o);
     given[o - options] = true;
     if (argument[2 + length] == '=')
@@ -651,6 +678,7 @@ bool dfm_config_parse(dfm_config *config, int argument_count, char *const *argum
     }
     return config->show_help || config->show_version ||
            (set_from_environment(config, environment, given, message) &&
+            refuse_token_variables(environment, message) && check_origins(config, message) &&
             fit_limits(config, given, message));
 }
 

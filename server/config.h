@@ -27,7 +27,7 @@ typedef struct dfm_config {
     const char *store;  /* a folder; "" = none */
     uint64_t store_check_ms;
     const char *token_file, *cors_origin; /* "" = none */
-    uint64_t metrics_token;               /* 0 or 1 */
+    uint64_t metrics_open;                /* 0 or 1 */
     uint64_t workers;                     /* 0 = as many as there are CPUs */
     uint64_t queue;
     uint64_t cache_bytes, motion_cache_bytes;

@@ -149,6 +149,7 @@ static bool read_token_file(const char *path, char *text, size_t *size, char *me
     FILE *file = fopen(path, "re");
     bool good = file && fstat(fileno(file), &status) == 0;
     if (good) {
+        setvbuf(file, NULL, _IONBF, 0); /* or another copy of the tokens stays in memory */
         *size = fread(text, 1, TOKEN_FILE_BYTES, file);
         good = !ferror(file);
     }
@@ -156,9 +157,9 @@ static bool read_token_file(const char *path, char *text, size_t *size, char *me
         snprintf(message, message_bytes, "%s", strerror(errno));
     else if (*size == TOKEN_FILE_BYTES)
         snprintf(message, message_bytes, "it is longer than %d bytes", TOKEN_FILE_BYTES);
-    else if (status.st_mode & (S_IRWXG | S_IRWXO))
-        dfm_log(DFM_LOG_WARN, "--token-file %s: others than its owner have rights on it (mode %o)",
-                path, (unsigned)status.st_mode & 0777);
+    else if (status.st_mode & (S_IWGRP | S_IRWXO)) /* a reading group is how secrets are mounted */
+        dfm_log(DFM_LOG_WARN, "--token-file %s: others can read or change it (mode %o)", path,
+                (unsigned)status.st_mode & 0777);
     if (file)
         fclose(file);
     return good && *size < TOKEN_FILE_BYTES;
@@ -195,6 +196,8 @@ static bool open_access(server *s) {
         return true;
     }
     s->access = dfm_access_create();
+    if (!s->access)
+        dfm_log(DFM_LOG_ERROR, "cannot start: no memory");
     return s->access && load_tokens(s);
 }
 
@@ -241,7 +244,7 @@ static bool open_api(server *s) {
         .build = build,
         .defaults = {.mode = (dfm_mode)config->default_mode, .sdef = true},
         .access = s->access,
-        .metrics_token = config->metrics_token != 0,
+        .metrics_token = config->metrics_open == 0,
         .cors_origins = config->cors_origin,
         .store = s->store.context ? &s->store : NULL,
         .store_check_ms = config->store_check_ms,

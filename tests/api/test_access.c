@@ -44,6 +44,8 @@ START_TEST(a_wrong_file_is_refused_by_its_line_and_shows_no_token) {
         {"deform secret-15-char\n", "shorter"},
         {"admin secret secret secret secret\n", "character"},
         {"admin secret-with-\xc3\xa4-in-it\n", "character"},
+        {"admin secret=in-the-middle\n", "character"},
+        {"admin ================\n", "character"},
         {"deform secret-0123456789\nadmin secret-0123456789\n",
          "line 2: the token stands there twice"},
     };
@@ -83,6 +85,16 @@ static api_answer ask(dfm_method method, const char *path, const char *authoriza
         &house,
         &(api_ask){.method = method, .path = path, .headers = {.authorization = authorization}});
 }
+
+/* What the table itself must say: only reading and deforming go without the scope admin. */
+START_TEST(routes_that_change_something_take_admin) {
+    for (size_t r = 0; r < dfm_route_count; r++) {
+        const dfm_route *route = &dfm_routes[r];
+        bool changes = route->method != DFM_METHOD_GET && !strstr(route->name, "/deform");
+        ck_assert_msg((route->scope == DFM_SCOPE_ADMIN) == changes, "%s", route->name);
+    }
+}
+END_TEST
 
 /* Every route of the table, with every kind of token. */
 START_TEST(routes_take_the_scope_of_the_table) {
@@ -171,10 +183,10 @@ START_TEST(pages_of_named_origins_are_answered) {
         ck_assert_int_eq(origin != NULL, pages[i].allowed);
         if (origin) {
             ck_assert_str_eq(origin, pages[i].origin);
-            ck_assert_str_eq(api_header(&answer, "Vary"), "Origin");
             ck_assert_ptr_nonnull(
                 strstr(api_header(&answer, "Access-Control-Expose-Headers"), "X-Request-Id"));
         }
+        ck_assert_str_eq(api_header(&answer, "Vary"), "Origin"); /* of those without a page, too */
         api_answer_free(&answer);
         what.headers.authorization = NULL; /* failures can be read by the page as well */
         answer = api_send(&house, &what);
@@ -183,6 +195,72 @@ START_TEST(pages_of_named_origins_are_answered) {
                          pages[i].allowed);
         api_answer_free(&answer);
     }
+}
+END_TEST
+
+/* A header that is not named there is invisible to a page. */
+START_TEST(pages_see_every_header_of_every_route) {
+    api_ask what = {
+        .method = DFM_METHOD_GET, .path = "/livez", .headers = {.origin = "https://farm.example"}};
+    api_answer answer = api_send(&house, &what);
+    const char *exposed = api_header(&answer, "Access-Control-Expose-Headers");
+    for (size_t r = 0; r < dfm_route_count; r++)
+        for (const char *const *name = dfm_routes[r].headers; name && *name; name++)
+            ck_assert_msg(strstr(exposed, *name) != NULL, "%s", *name);
+    const char *last = "X-Request-Id"; /* it was not cut off */
+    ck_assert_str_eq(exposed + strlen(exposed) - strlen(last), last);
+    api_answer_free(&answer);
+}
+END_TEST
+
+START_TEST(a_page_of_any_origin_is_answered_the_same) {
+    static const char *const origins[] = {NULL, "https://a.example", "null"};
+    house.config.cors_origins = "*";
+    api_house_reopen(&house);
+    for (size_t i = 0; i < sizeof origins / sizeof *origins; i++) {
+        api_ask what = {
+            .method = DFM_METHOD_GET, .path = "/livez", .headers = {.origin = origins[i]}};
+        api_answer answer = api_send(&house, &what);
+        ck_assert_str_eq(api_header(&answer, "Access-Control-Allow-Origin"), "*");
+        ck_assert_ptr_null(api_header(&answer, "Vary"));
+        api_answer_free(&answer);
+    }
+}
+END_TEST
+
+/* What would never match is no setting. */
+START_TEST(origins_are_what_browsers_send) {
+    static const struct {
+        const char *list, *words; /* NULL: good */
+    } lists[] = {{"", NULL},
+                 {"*", NULL},
+                 {"https://farm.example", NULL},
+                 {"http://localhost:3000,https://[::1]:8443 , app://viewer", NULL},
+                 {"https://xn--hxajbheg2az3al.example", NULL},
+                 {"https://farm.example/", "\"https://farm.example/\""},
+                 {"https://a.example, https://b.example/path", "\"https://b.example/path\""},
+                 {"https://Farm.example", "\"https://Farm.example\""},
+                 {"https://farm.example:443", "default port"},
+                 {"http://farm.example:80", "default port"},
+                 {"farm.example", "\"farm.example\""},
+                 {"https://", "\"https://\""},
+                 {"://farm.example", "\"://farm.example\""},
+                 {"https://*.example", "\"https://*.example\""},
+                 {"*, https://farm.example", "\"*\""},
+                 {"null", "\"null\""},
+                 {" , ", "no origin in it"}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char message[256] = "";
+        ck_assert_msg(dfm_cors_check(lists[i].list, message, sizeof message) == !lists[i].words,
+                      "%s: %s", lists[i].list, message);
+        ck_assert_msg(!lists[i].words || strstr(message, lists[i].words), "%s: %s", lists[i].list,
+                      message);
+    }
+    char longest[8 + 193 + 1], message[256];
+    snprintf(longest, sizeof longest, "https://%0192d", 0);
+    ck_assert(dfm_cors_check(longest, message, sizeof message));
+    snprintf(longest, sizeof longest, "https://%0193d", 0);
+    ck_assert(!dfm_cors_check(longest, message, sizeof message));
 }
 END_TEST
 
@@ -218,10 +296,14 @@ int main(void) {
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_wrong_file_is_refused_by_its_line_and_shows_no_token);
     tcase_add_test(tests, a_replaced_token_is_known_no_more);
+    tcase_add_test(tests, routes_that_change_something_take_admin);
     tcase_add_test(tests, routes_take_the_scope_of_the_table);
     tcase_add_test(tests, metrics_take_a_token_where_that_is_chosen);
     tcase_add_test(tests, every_answer_says_nosniff);
     tcase_add_test(tests, pages_of_named_origins_are_answered);
+    tcase_add_test(tests, pages_see_every_header_of_every_route);
+    tcase_add_test(tests, a_page_of_any_origin_is_answered_the_same);
+    tcase_add_test(tests, origins_are_what_browsers_send);
     tcase_add_test(tests, a_preflight_needs_no_token);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

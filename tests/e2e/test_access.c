@@ -41,7 +41,7 @@ static long status_of(const daemon_process *d, const char *method, const char *w
 }
 
 START_TEST(scopes_open_what_they_name) {
-    daemon_process d = daemon_start(ARGUMENTS("--token-file", path, "--metrics-token"));
+    daemon_process d = daemon_start(ARGUMENTS("--token-file", path, "--metrics-open=false"));
     expect_logged(&d, "tokens: 1 for deform, 1 for admin");
     ck_assert_int_eq(status_of(&d, "GET", "/livez", NULL), 200);
     ck_assert_int_eq(status_of(&d, "GET", "/readyz", NULL), 200);

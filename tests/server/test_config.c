@@ -158,6 +158,40 @@ START_TEST(wrong_variable_is_named_as_the_variable) {
 }
 END_TEST
 
+/* Others see a command line, and a log: no flag takes a secret, and none is repeated. */
+START_TEST(tokens_are_taken_from_a_file_only) {
+    char *flags[] = {"--token", "--tokens", "--token=hunter2", "--admin-token=hunter2"};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        ck_assert(!parse(ARGUMENTS(flags[i], "hunter2"), NULL));
+        ck_assert_msg(strstr(message, "--token-file") && !strstr(message, "hunter2"), "%s",
+                      message);
+    }
+    ck_assert(!parse(ARGUMENTS("--password=hunter2"), NULL));
+    ck_assert_str_eq(message, "--password: no such flag (--help lists them all)");
+    char *variables[] = {"DEFORMD_TOKEN=hunter2", "DEFORMD_TOKENS=hunter2"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        ck_assert(!parse(NULL, (char *[]){variables[i], NULL}));
+        ck_assert_msg(strstr(message, "DEFORMD_TOKEN_FILE") && !strstr(message, "hunter2"), "%s",
+                      message);
+    }
+    ck_assert(parse(NULL, (char *[]){"DEFORMD_TOKEN_FILE=/a/tokens", "DEFORMD_TOKEN=", NULL}));
+    ck_assert_str_eq(config.token_file, "/a/tokens");
+}
+END_TEST
+
+START_TEST(access_is_what_flags_say) {
+    ck_assert(parse(NULL, NULL));
+    ck_assert_str_eq(config.token_file, "");
+    ck_assert_str_eq(config.cors_origin, "");
+    ck_assert_uint_eq(config.metrics_open, 1);
+    ck_assert(parse(ARGUMENTS("--metrics-open=false", "--cors-origin", "https://a.example"), NULL));
+    ck_assert_uint_eq(config.metrics_open, 0);
+    ck_assert_str_eq(config.cors_origin, "https://a.example");
+    ck_assert(!parse(NULL, (char *[]){"DEFORMD_CORS_ORIGIN=https://a.example/", NULL}));
+    ck_assert_ptr_nonnull(strstr(message, "--cors-origin: \"https://a.example/\" is no origin"));
+}
+END_TEST
+
 START_TEST(help_lists_every_flag_with_default_range_and_variable) {
     char *text = NULL;
     size_t size = 0;
@@ -189,6 +223,8 @@ int main(void) {
     tcase_add_loop_test(tests, sizes_take_binary_suffixes, 0, sizeof sizes / sizeof sizes[0]);
     tcase_add_loop_test(tests, wrong_value_names_flag_and_range, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tests, wrong_variable_is_named_as_the_variable);
+    tcase_add_test(tests, tokens_are_taken_from_a_file_only);
+    tcase_add_test(tests, access_is_what_flags_say);
     tcase_add_test(tests, help_lists_every_flag_with_default_range_and_variable);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
