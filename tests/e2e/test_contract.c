@@ -219,9 +219,11 @@ static void compare_responses(const operation *o, void *context) {
     add_list(&headers, route->headers);
     add_list(&media, route->media);
     cJSON *response, *part;
-    bool not_modified = false;
+    bool not_modified = false, unauthorized = false, forbidden = false;
     cJSON_ArrayForEach(response, member(o->node, "responses")) {
         not_modified |= strcmp(response->string, "304") == 0;
+        unauthorized |= strcmp(response->string, "401") == 0;
+        forbidden |= strcmp(response->string, "403") == 0;
         if (!is_good(response->string))
             continue;
         cJSON *node = resolve(response);
@@ -234,6 +236,12 @@ static void compare_responses(const operation *o, void *context) {
                   o->name);
     bool health = strcmp(o->path, "/livez") == 0 || strcmp(o->path, "/readyz") == 0;
     ck_assert_msg(not_modified == (route->method == DFM_METHOD_GET && !health), "%s: 304", o->name);
+    cJSON *security = member(o->node, "security"); /* an empty list: everybody; none: a token */
+    ck_assert_msg((security != NULL) == (route->scope == DFM_SCOPE_OPEN) &&
+                      cJSON_GetArraySize(security) == 0,
+                  "%s: security", o->name);
+    ck_assert_msg(unauthorized == (route->scope != DFM_SCOPE_OPEN), "%s: 401", o->name);
+    ck_assert_msg(forbidden == (route->scope == DFM_SCOPE_ADMIN), "%s: 403", o->name);
 }
 
 START_TEST(response_headers_and_types_are_the_same_both_ways) {
