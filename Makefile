@@ -138,7 +138,7 @@ E2E_TESTS := $(patsubst %.c,$(BUILD)/%,$(E2E_SOURCES))
 
 $(BUILD)/tests/%.o: CFLAGS += $(TEST_CFLAGS)
 # Programs that count allocations and make them fail (tests/wrap_allocator.h).
-$(filter %_memory,$(TESTS)): LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free,--wrap=open_memstream
+$(filter %_memory,$(TESTS)): LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free,--wrap=open_memstream,--wrap=dfm_arena_alloc,--wrap=dfm_arena_alloc_text
 $(filter %/test_store_folder,$(TESTS)): LDFLAGS += -Wl,--wrap=fsync,--wrap=write,--wrap=renameat,--wrap=mkdirat,--wrap=unlinkat,--wrap=openat,--wrap=fcntl
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_SUPPORT) $(LIBS) $(GENERATED)
 	$(call say,LINK) $(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(TEST_LIBS) -lm -o $@

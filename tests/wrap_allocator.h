@@ -2,9 +2,13 @@
  *
  * Include it in one test program whose name ends in _memory: the Makefile links those with ld's
  * --wrap, so that malloc, calloc, realloc, aligned_alloc, free and open_memstream of all project
- * code come here; nothing is changed in what is tested. Thread safety: none, one thread only. */
+ * code come here; nothing is changed in what is tested. What is taken from an arena counts and
+ * fails like any allocation: which of them needs a chunk is chance. Thread safety: none, one thread
+ * only. */
 #ifndef DFM_TESTS_WRAP_ALLOCATOR_H
 #define DFM_TESTS_WRAP_ALLOCATOR_H
+
+#include "core/arena.h"
 
 #include <malloc.h>
 #include <stddef.h>
@@ -34,6 +38,10 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void __wrap_free(void *memory);
+void *__real_dfm_arena_alloc(dfm_arena *arena, size_t count, size_t size);
+void *__wrap_dfm_arena_alloc(dfm_arena *arena, size_t count, size_t size);
+char *__real_dfm_arena_alloc_text(dfm_arena *arena, size_t bytes);
+char *__wrap_dfm_arena_alloc_text(dfm_arena *arena, size_t bytes);
 
 static int wrap_fails(void) {
     return ++wrap.calls == wrap.fail_at;
@@ -85,6 +93,14 @@ void *__wrap_realloc(void *old, size_t size) {
 void __wrap_free(void *memory) {
     wrap_remove(memory);
     __real_free(memory);
+}
+
+void *__wrap_dfm_arena_alloc(dfm_arena *arena, size_t count, size_t size) {
+    return wrap_fails() ? NULL : __real_dfm_arena_alloc(arena, count, size);
+}
+
+char *__wrap_dfm_arena_alloc_text(dfm_arena *arena, size_t bytes) {
+    return wrap_fails() ? NULL : __real_dfm_arena_alloc_text(arena, bytes);
 }
 
 /* --- open_memstream, whose memory the C library would take past all this ---------------------- */
